@@ -8,11 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/utils/ptr"
-
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	"github.com/quorate/quorate/internal/local/embed"
 )
 
 // recoverSurvivor: two of three machines die, and the control plane is made again from the member that is left. Nothing that was
@@ -36,12 +31,6 @@ func recoverAll(t *testing.T, e *environment) {
 	const name = "whiskey"
 	old := e.losable(t, name)
 	kept := e.writes(t, name, 5*time.Second)
-	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.Backup = &controlplanev1.BackupSpec{
-			StoreRef: controlplanev1.BackupStoreReference{Name: embed.BackupStore}, Schedule: "@yearly",
-			Retention: controlplanev1.BackupRetention{Last: ptr.To(int32(3))},
-		}
-	})
 	e.quorate(t, "backup", "now", name)
 	after := e.writes(t, name, 3*time.Second)
 	all := e.backups(t, name)
@@ -56,10 +45,10 @@ func recoverAll(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// losable makes a control plane of three, and returns the machines.
+// losable makes a control plane of three with the encrypted backups that every cluster of quorate up has, and returns the machines.
 func (e *environment) losable(t *testing.T, name string) []string {
 	t.Helper()
-	e.up(t, name, "--replicas", "3")
+	e.up(t, name, "--replicas", "3", "--backup", "@daily")
 	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
 	eventually(t, "three healthy nodes", patience, e.healthy(t, name, 3))
 	return e.machines(t, name)
@@ -94,7 +83,7 @@ func (e *environment) recovers(t *testing.T, name string, old []string, flags ..
 	done := make(chan struct{})
 	go func() { defer close(done); w.run(ctx) }()
 	start := time.Now()
-	out := e.quorate(t, append([]string{"recover", name, "--store", embed.BackupStore, "--yes", "--timeout", "15m"}, flags...)...)
+	out := e.quorate(t, append([]string{"recover", name, "--yes", "--timeout", "15m"}, flags...)...)
 	t.Logf("FIGURE recovery: %.1f s from the command to its end; first write accepted %.1f s after the command; it printed:\n%s",
 		time.Since(start).Seconds(), w.firstAfter(start).Seconds(), out)
 	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))

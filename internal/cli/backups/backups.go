@@ -143,9 +143,12 @@ func (a *app) verify(ctx context.Context, catalog backup.Catalog, e *backup.Entr
 	if e.Err != nil {
 		return e.Err
 	}
-	identities, err := readIdentities(cmp.Or(file, a.ownIdentity(e)))
-	if err != nil {
-		return err
+	var identities []age.Identity
+	if file = cmp.Or(file, a.ownIdentity(e)); file != "" {
+		var err error
+		if _, identities, err = command.ReadIdentities(file); err != nil {
+			return err
+		}
 	}
 	if e.Manifest.Archive.Encrypted() && len(identities) == 0 {
 		return command.Usagef("backup %s is encrypted: --identity must name the file with an identity of age that decrypts it", e.Name)
@@ -172,22 +175,6 @@ func (a *app) ownIdentity(e *backup.Entry) string {
 		return ""
 	}
 	return embed.BackupIdentity(a.State)
-}
-
-func readIdentities(path string) (identities []age.Identity, err error) {
-	if path == "" {
-		return nil, nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading --identity: %w", err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	// The error of age quotes no line.
-	if identities, err = age.ParseIdentities(file); err != nil {
-		return nil, command.Usagef("invalid --identity %q: must be a file with identities of age, as age-keygen writes it", path)
-	}
-	return identities, nil
 }
 
 func (a *app) getCommand() *cobra.Command {

@@ -3,8 +3,6 @@ package backups
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,23 +57,6 @@ func TestNewestVerified(t *testing.T) {
 		if got := newestVerified(all); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-	}
-}
-
-// TestIdentities: a file that holds no identities is refused, and nothing of it is quoted.
-func TestIdentities(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "key.txt")
-	if err := os.WriteFile(path, []byte("AGE-SECRET-KEY-1HUNTER2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readIdentities(path); err == nil || strings.Contains(err.Error(), "HUNTER2") || !strings.Contains(err.Error(), path) {
-		t.Error(err)
-	}
-	if _, err := readIdentities(path + ".gone"); err == nil {
-		t.Error("a file that is not there is read")
-	}
-	if all, err := readIdentities(""); err != nil || all != nil {
-		t.Errorf("%v, %v", all, err)
 	}
 }
 

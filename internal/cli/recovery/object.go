@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +17,10 @@ import (
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/local/embed"
 )
 
 const (
@@ -104,6 +105,13 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 	if store.Name == "" {
 		return fmt.Errorf("%s names no BackupStore: set --store to the one in which the snapshot is kept meanwhile", facts.Title(of.group))
 	}
+	var identity []byte
+	if file := cmp.Or(o.identity, a.ownIdentity()); file != "" {
+		var err error
+		if identity, _, err = command.ReadIdentities(file); err != nil {
+			return err
+		}
+	}
 	r := &backupv1alpha1.EtcdRecovery{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.cluster.Namespace, Name: of.cluster.Name + "-" + time.Now().UTC().Format("20060102-150405"),
@@ -119,19 +127,15 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 	if filter := of.object.GetLabels()[clusterv1.WatchLabel]; filter != "" {
 		r.Labels[clusterv1.WatchLabel] = filter
 	}
-	if o.identity != "" {
+	if identity != nil {
 		r.Spec.IdentitySecretRef.Name = r.Name + "-identity"
 	}
 	if err := c.Create(ctx, r); err != nil {
 		return fmt.Errorf("creating EtcdRecovery %s: %w", r.Name, err)
 	}
 	of.recovery = r
-	if o.identity == "" {
+	if identity == nil {
 		return nil
-	}
-	identity, err := os.ReadFile(o.identity)
-	if err != nil {
-		return fmt.Errorf("reading --identity: %w", err)
 	}
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -144,6 +148,17 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 		return fmt.Errorf("creating secret %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// ownIdentity returns the file with the environment's identity, for which the backups of its clusters are encrypted; empty: there is none.
+func (a *app) ownIdentity() string {
+	if !a.IsOwnManagement() {
+		return ""
+	}
+	if _, err := embed.ReadBackupRecipient(a.State); err != nil {
+		return ""
+	}
+	return embed.BackupIdentity(a.State)
 }
 
 // declareOff adds machines to those that are off for good.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +64,7 @@ the recovery goes on by itself, and the command follows it.`,
 	f.StringVar(&o.survivor, "survivor", "Best", "Machine whose etcd member is backed up and restored; Best: the one with the newest data")
 	f.StringVar(&o.store, "store", "", "BackupStore of the backup. Defaults to that of the control plane's spec.backup")
 	f.StringVar(&o.identity, "identity", "",
-		"file with the age identity that decrypts the backup; it is kept in a secret until the EtcdRecovery is deleted")
+		"file with the age identity that decrypts the backup; it is kept in a secret until the EtcdRecovery is deleted. Defaults to that of quorate up")
 	f.StringSliceVar(&o.off, "off", nil, "Machines that are off for good although their infrastructure cannot be deleted")
 	f.BoolVar(&o.yes, "yes", false, "approve without asking")
 	f.BoolVar(&o.abort, "abort", false, "delete a recovery that has not begun")
@@ -81,12 +80,6 @@ func (o *asked) check() error {
 		return command.Usagef("--from and --survivor cannot be combined")
 	case o.abort && (o.backup != "" || o.survivor != best || o.identity != "" || len(o.off) > 0 || o.yes):
 		return command.Usagef("--abort cannot be combined with other flags than --timeout")
-	}
-	if o.identity == "" {
-		return nil
-	}
-	if _, err := os.Stat(o.identity); err != nil {
-		return fmt.Errorf("reading --identity: %w", err)
 	}
 	return nil
 }

@@ -3,10 +3,13 @@ package recovery
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,7 +18,10 @@ import (
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/kinds/stacked"
+	"github.com/quorate/quorate/internal/local/embed"
 	"github.com/quorate/quorate/internal/manager/kinds"
 )
 
@@ -99,6 +105,54 @@ func TestOff(t *testing.T) {
 	}
 }
 
+// TestCreateIdentity: the identity is the given one, else that of this host's own management cluster; one that is none leaves nothing behind.
+func TestCreateIdentity(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "key.txt")
+	if err := os.WriteFile(bad, []byte("AGE-SECRET-KEY-1HUNTER2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	if _, err := embed.EnsureBackupRecipient(state); err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile(embed.BackupIdentity(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		kubeconfig, file, want string
+		isRefused              bool
+	}{
+		"this host's":        {"", "", string(own), false},
+		"somebody's cluster": {"theirs.kubeconfig", "", "", false},
+		"given":              {"theirs.kubeconfig", embed.BackupIdentity(state), string(own), false},
+		"none":               {"", bad, "", true},
+	} {
+		a, _, _, of := prepared(t, "", nil)
+		a.State, a.Kubeconfig = state, test.kubeconfig
+		c := fake.NewClientBuilder().WithScheme(kinds.Scheme()).Build()
+		of.group, of.object = &facts.Group{Kind: stacked.New()}, &controlplanev1.KubeadmControlPlane{}
+		err := a.create(t.Context(), c, of, asked{store: "host", backup: "b1", identity: test.file})
+		if (err != nil) != test.isRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+		secrets, recoveries := &corev1.SecretList{}, &backupv1alpha1.EtcdRecoveryList{}
+		if err := errors.Join(c.List(t.Context(), secrets), c.List(t.Context(), recoveries)); err != nil {
+			t.Fatal(err)
+		}
+		if (len(recoveries.Items) == 0) != test.isRefused || len(secrets.Items) > 0 != (test.want != "") {
+			t.Fatalf("%s: %d recoveries, %d secrets", name, len(recoveries.Items), len(secrets.Items))
+		}
+		if test.want == "" {
+			continue
+		}
+		s, r := secrets.Items[0], recoveries.Items[0]
+		if string(s.Data[backupv1alpha1.IdentityKey]) != test.want || r.Spec.IdentitySecretRef.Name != s.Name || !metav1.IsControlledBy(&s, &r) {
+			t.Errorf("%s: secret %s, named is %s", name, s.Name, r.Spec.IdentitySecretRef.Name)
+		}
+	}
+}
+
 // TestCheck: flags that contradict one another are refused.
 func TestCheck(t *testing.T) {
 	good := asked{survivor: best, timeout: time.Minute}
@@ -110,7 +164,6 @@ func TestCheck(t *testing.T) {
 		"two sources":        func(o *asked) { o.backup, o.survivor = "b1", "demo-cp-1" },
 		"abort and a backup": func(o *asked) { o.abort, o.backup = true, "b1" },
 		"abort and yes":      func(o *asked) { o.abort, o.yes = true, true },
-		"no such file":       func(o *asked) { o.identity = "/nowhere" },
 	} {
 		o := good
 		change(&o)
