@@ -105,7 +105,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestCreateIdentity: the identity is the given one, else that of this host's own management cluster; one that is none leaves nothing behind.
+// TestCreateIdentity: the identity is the given one, else that of this host's own management cluster.
+// One that is none leaves nothing behind.
 func TestCreateIdentity(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "key.txt")
 	if err := os.WriteFile(bad, []byte("AGE-SECRET-KEY-1HUNTER2"), 0o600); err != nil {

@@ -16,7 +16,8 @@ const noted = "store=BackupStore/bucket,uid=u1,name=20261127t170312z-x7k2p,taken
 
 // TestVerifiedBackup: what was written is read; nothing else is a backup.
 func TestVerifiedBackup(t *testing.T) {
-	want := VerifiedBackup{Store: "BackupStore/bucket", UID: "u1", Name: "20261127t170312z-x7k2p", Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)}
+	want := VerifiedBackup{Store: "BackupStore/bucket", UID: "u1", Name: "20261127t170312z-x7k2p",
+		Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)}
 	if got := ParseVerifiedBackup(noted); got != want || got.String() != noted {
 		t.Errorf("%+v, written as %q", got, got)
 	}

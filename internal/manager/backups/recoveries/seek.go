@@ -118,7 +118,8 @@ func try(ctx context.Context, catalog clusterbackup.Catalog, m *backup.Manifest,
 		return fmt.Errorf("reading the snapshot of backup %s: %w", m.Name, err)
 	}
 	if is := hex.EncodeToString(sum.Sum(nil)); is != m.Snapshot.SHA256 {
-		return fmt.Errorf("%w: the snapshot of backup %s has the SHA-256 digest %s, and its manifest says %s", errRefused, m.Name, is, m.Snapshot.SHA256)
+		return fmt.Errorf("%w: the snapshot of backup %s has the SHA-256 digest %s, and its manifest says %s",
+			errRefused, m.Name, is, m.Snapshot.SHA256)
 	}
 	return nil
 }

@@ -119,7 +119,8 @@ func TestIdentity(t *testing.T) {
 // setIdentity replaces the identity in the secret.
 func (s *scene) setIdentity(text string) {
 	s.t.Helper()
-	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"}, Data: map[string][]byte{backupv1alpha1.IdentityKey: []byte(text)}}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"},
+		Data: map[string][]byte{backupv1alpha1.IdentityKey: []byte(text)}}
 	if err := s.c.Update(s.t.Context(), key); err != nil {
 		s.t.Fatal(err)
 	}
@@ -169,7 +170,9 @@ func (s *scene) encrypts() {
 	if err := s.c.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo-cp"}, kcp); err != nil {
 		s.t.Fatal(err)
 	}
-	kcp.Spec.Backup = &controlplanev1.BackupSpec{Encryption: controlplanev1.BackupEncryption{Recipients: []string{s.identity.Recipient().String()}}}
+	kcp.Spec.Backup = &controlplanev1.BackupSpec{Encryption: controlplanev1.BackupEncryption{
+		Recipients: []string{s.identity.Recipient().String()},
+	}}
 	if err := s.c.Update(s.t.Context(), kcp); err != nil {
 		s.t.Fatal(err)
 	}

@@ -105,7 +105,8 @@ func (s *scene) write(to io.Writer, content string) (*backup.Manifest, error) {
 	sum := sha256.Sum256([]byte(content))
 	return w.Finish(backup.Manifest{
 		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"}, Taken: taken,
-		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}}, Snapshot: backup.Digest{Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])},
+		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}},
+		Snapshot:     backup.Digest{Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])},
 		Fingerprints: s.fingerprints,
 	})
 }
