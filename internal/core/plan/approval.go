@@ -22,10 +22,10 @@ func (s *state) waitForApproval() opinion {
 	return wait("ApprovalRequired", "%s to be replaced or changed in place, and nobody has approved revision %s of the spec: %s", count(len(todo), "machine"), s.Group.Unapproved, strings.Join(texts, "; "))
 }
 
-// checkApproved refuses what begins a rollout, or an update in place, that a person has not approved.
+// checkApproved refuses what begins a rollout, or an update in place, that a person has not approved, or outside of windows.
 func checkApproved(o Observed, what string) error {
 	if o.Group.Unapproved == "" {
-		return nil
+		return checkOpen(o, what)
 	}
 	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
 }
