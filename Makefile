@@ -203,7 +203,7 @@ alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by 
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/check ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
 
 .PHONY: bench-plan
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
