@@ -32,6 +32,7 @@ var layers = [][]string{
 	{"internal/local/embed"},
 	{"internal/local/selfmanaged"},
 	{"internal/cli"},
+	{"test/compatibility"},
 	{"cmd", "test", "hack"},
 }
 
