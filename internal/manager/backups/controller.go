@@ -215,7 +215,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if due := l.due(); !due.After(time.Now()) || l.asked() || l.isRequired(time.Now()) {
+	if now := time.Now(); !l.due(now).After(now) || l.asked(now) || l.isRequired(now) {
 		if err := c.attempt(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -231,7 +231,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if l.waits != nil {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due())))}, nil
+	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due(time.Now()))))}, nil
 }
 
 // unusable reports that the store cannot be used, and when it is tried again.
