@@ -126,7 +126,7 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 		l.waits = err // as each cluster does that is being made: nothing failed
 		return nil
 	}
-	l.known.attempted = began
+	l.known.attempted, l.known.took = began, time.Since(began)
 	l.known.said = controlplanev1.BackupAttempt{Time: metaTime(began), Reason: reason}
 	log := ctrl.LoggerFrom(ctx)
 	if err != nil {
@@ -134,8 +134,9 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 		CountFailure(c.Kind.Type().Kind, reason)
 		log.Info("Backup failed", "reason", reason, "message", l.known.said.Message)
 	} else {
-		Observe(c.Kind.Type().Kind, time.Since(began))
-		log.Info("Took a backup", "reason", reason, "took", time.Since(began).Round(time.Millisecond).String())
+		l.known.said.Message = tooLate(l.spec, l.known.took)
+		Observe(c.Kind.Type().Kind, l.known.took)
+		log.Info("Took a backup", "reason", reason, "took", l.known.took.Round(time.Millisecond).String())
 	}
 	// What was stored is a backup, proven or not: it is not tried again at once.
 	if l.known.failures++; reason != controlplanev1.BackupFailed && reason != controlplanev1.BackupNotVerified {

@@ -83,7 +83,9 @@ type known struct {
 	// attempted, failures and said are of the last attempt of this process.
 	attempted time.Time
 	failures  int
-	said      controlplanev1.BackupAttempt
+	// took is how long the last attempt took.
+	took time.Duration
+	said controlplanev1.BackupAttempt
 	// seen are the backups that the last list had, in the store and under the identity that it was of.
 	seen   map[string]*clusterbackup.Entry
 	seenOf string
