@@ -73,6 +73,7 @@ var lives = []struct {
 	{"approve", approving},
 	{"history", remembered},
 	{"backup", backup},
+	{"backup-gate", backupGate},
 	{"backup-s3", backupS3},
 	{"recover-survivor", recoverSurvivor},
 	{"recover-all", recoverAll},

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -46,12 +45,4 @@ func (s opening) wait() opinion {
 	}
 	return wait(OutsideWindow, "%s to be replaced or changed in place (%s), and none may begin now: %s",
 		count(len(todo), "machine"), strings.Join(names, ", "), window.whyClosed())
-}
-
-// checkOpen refuses what begins a rollout, or an update in place, outside of the windows of spec.approval.
-func checkOpen(o Observed, what string) error {
-	if !o.Group.Window.isClosed() {
-		return nil
-	}
-	return fmt.Errorf("%s, and none may begin now: %s", what, o.Group.Window.whyClosed())
 }

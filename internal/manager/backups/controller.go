@@ -83,7 +83,9 @@ type known struct {
 	// attempted, failures and said are of the last attempt of this process.
 	attempted time.Time
 	failures  int
-	said      controlplanev1.BackupAttempt
+	// took is how long the last attempt took.
+	took time.Duration
+	said controlplanev1.BackupAttempt
 	// seen are the backups that the last list had, in the store and under the identity that it was of.
 	seen   map[string]*clusterbackup.Entry
 	seenOf string
@@ -215,7 +217,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if due := l.due(); !due.After(time.Now()) || l.asked() || l.isRequired(time.Now()) {
+	if now := time.Now(); !l.due(now).After(now) || l.asked(now) || l.isRequired(now) {
 		if err := c.attempt(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -231,7 +233,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if l.waits != nil {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due())))}, nil
+	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due(time.Now()))))}, nil
 }
 
 // unusable reports that the store cannot be used, and when it is tried again.
