@@ -21,6 +21,7 @@ var pure = map[string]string{
 	"internal/core/backup": "bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv maps slices strings time time/tzdata " +
 		"github.com/robfig/cron/v3 " + ours + "core/version",
 	"internal/core/version":    "cmp fmt regexp strconv strings",
+	"internal/core/windows":    "fmt strings time time/tzdata",
 	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
 	"internal/core/plan":       "cmp fmt hash/fnv slices strconv strings time " + ours + "core/quorum " + ours + "core/version",

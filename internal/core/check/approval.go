@@ -6,10 +6,10 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// checkApproved refuses what begins a rollout, or an update in place, that a person has not approved.
+// checkApproved refuses what begins a rollout, or an update in place, that a person has not approved, or outside of windows.
 func checkApproved(o plan.Observed, what string) error {
 	if o.Group.Unapproved == "" {
-		return nil
+		return checkOpen(o, what)
 	}
 	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
 }

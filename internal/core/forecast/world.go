@@ -28,6 +28,7 @@ type world struct {
 	// has waited for it.
 	counted map[string]time.Duration
 	held    time.Duration
+	heldBy  string
 	// backedUp is when the newest verified backup was taken, on the clock of the estimate.
 	backedUp time.Duration
 }

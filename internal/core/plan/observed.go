@@ -58,6 +58,9 @@ type Group struct {
 	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty:
 	// nothing of that is waited for. What is missing or broken waits for nobody.
 	Unapproved string `json:"unapproved,omitempty"`
+	// Window is whether machines may begin to be replaced or changed in place because of the spec now. What is missing or broken waits for no
+	// window.
+	Window Window `json:"window,omitzero"`
 	// Replacements are the machines that the rollout replaced, or that were changed in place, in the last day or longer ago, each once, sorted
 	// by their time. They are noted only where Policy.MaxReplacements limits them.
 	Replacements []Replacement `json:"replacements,omitempty"`

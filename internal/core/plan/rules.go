@@ -347,10 +347,11 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when a window opens, when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
+			{OutsideWindow, Wait, "machines are to be replaced or changed in place, and no window of spec.approval is open, or it is frozen"},
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"NoUpgraderImage", Wait, "machines are to be changed in place, and no upgrader image is set for the version"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},

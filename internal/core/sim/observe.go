@@ -122,6 +122,7 @@ func (w *World) Observe() plan.Observed {
 	}
 	w.addAround(&o)
 	w.addApproval(&o)
+	windowed{w}.add(&o)
 	w.addLimit(&o)
 	gate{w}.add(&o)
 	w.addOperator(&o)

@@ -34,6 +34,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeVersion(s, fresh)
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
+	windowed{w}.judge(s, fresh)
 	w.judgeLimit(s, fresh)
 	gate{w}.judge(s, fresh)
 	if fresh {

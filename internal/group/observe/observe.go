@@ -150,6 +150,7 @@ func (t wants) addWanted(kind Kind) {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	t.addApproval()
+	t.addWindows()
 	t.addReplacements()
 	t.addBackup()
 	t.refuseBeforeTopology()

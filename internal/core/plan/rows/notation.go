@@ -26,7 +26,8 @@ import (
 // (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
-// long ago), unreadable (who was), gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
+// long ago), unreadable (who was), closed=DURATION (changes may begin then),
+// gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
 // was asked for), down (the store is), single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
@@ -128,6 +129,7 @@ func wordsOfGroup(o *plan.Observed, value string, number int) map[string]func() 
 		"held":       func() { o.Group.UpdatesPaused = true },
 		"imageless":  func() { o.Group.NoUpgrader = "no upgrader image for v1.36.3: set it" },
 		"unapproved": func() { o.Group.Unapproved = "r2" },
+		"closed":     func() { o.Group.Window = parseClosed(value) },
 		"replaced":   func() { o.Group.Replacements = parseReplaced(value) },
 		"unreadable": func() { o.Group.ReplacementsUnreadable = `the annotation quorate-replacements is "x"` },
 		"backup":     func() { o.Group.Backup.Name, o.Group.Backup.Taken = "b1", ago(value) },
@@ -227,6 +229,15 @@ func parseReplaced(text string) []plan.Replacement {
 		list = append(list, plan.Replacement{Machine: "cp-" + number, At: now.Add(-before)})
 	}
 	return list
+}
+
+// parseClosed reads in what time changes may begin; empty: at none.
+func parseClosed(value string) plan.Window {
+	c := plan.Window{Closed: "it is outside of spec.approval.windows"}
+	if in, err := time.ParseDuration(value); err == nil {
+		c.Opens = now.Add(in)
+	}
+	return c
 }
 
 // numbered are the names of machines: 1,2.
