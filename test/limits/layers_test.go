@@ -19,6 +19,7 @@ var layers = [][]string{
 	{"internal/core/steps", "internal/core/backup", "internal/program/untrusted", "internal/core/programs"},
 	{"internal/conversion", "internal/local/artifacts", "internal/cluster/kubeconfig"},
 	{"internal/core/plan", "internal/local/cloudinit", "internal/cluster/joinfailure", "internal/local/hostcheck", "internal/release"},
+	{"internal/core/check"},
 	{"internal/core/sim", "internal/cluster/etcd", "internal/cluster/workload", "internal/cluster/certs", "internal/cluster/machine", "internal/core/drift", "internal/cluster/kubeadm", "internal/local/balancer", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/core/workerplan", "internal/upgrade/runtimeclient"},
 	{"internal/upgrade/updates", "internal/upgrade/upgrader", "internal/upgrade/updatehooks", "internal/cluster/backup", "internal/core/forecast", "internal/core/history"},
 	{"internal/group/inplace", "internal/group/record"},
@@ -31,6 +32,7 @@ var layers = [][]string{
 	{"internal/local/embed"},
 	{"internal/local/selfmanaged"},
 	{"internal/cli"},
+	{"test/compatibility"},
 	{"cmd", "test", "hack"},
 }
 

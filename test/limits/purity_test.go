@@ -23,9 +23,10 @@ var pure = map[string]string{
 	"internal/core/version":    "cmp fmt regexp strconv strings",
 	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
-	"internal/core/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/plan":       "cmp fmt hash/fnv slices strconv strings time " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/check":      "errors fmt slices time " + ours + "core/plan " + ours + "core/version",
 	"internal/core/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
-	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/check " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",
 	"internal/core/workerplan": "fmt slices strings time " + ours + "core/plan",
 	"internal/upgrade/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
 		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr

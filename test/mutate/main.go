@@ -3,7 +3,7 @@
 //
 // It disables each rule, flips each comparison and moves its border, swaps and for
 // or, drops either side, makes each condition true, false or the opposite, and
-// leaves out statements, in the packages plan and quorum. All sabotages are compiled
+// leaves out statements, in the packages plan, check and quorum. All sabotages are compiled
 // into one test binary a package and chosen by an environment variable, so that a
 // thousand of them take a minute and not an hour.
 //
@@ -86,7 +86,7 @@ func (o options) signs(root, work string) ([]mutant, error) {
 	begun := time.Now()
 	var mutants []mutant
 	overlay := map[string]string{}
-	for _, pkg := range []string{"internal/core/plan", "internal/core/quorum"} {
+	for _, pkg := range []string{"internal/core/plan", "internal/core/check", "internal/core/quorum"} {
 		found, err := sabotage(filepath.Join(root, pkg), work, len(mutants), overlay)
 		if err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // The oracle holds what is done against the truth. It asks neither the rules nor
-// plan.Check, and counts what it counts by itself.
+// package check, and counts what it counts by itself.
 
 // blame notes the first invariant that was broken.
 func (w *World) blame(format string, args ...any) {

@@ -3,6 +3,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,6 +104,34 @@ func TestNewestPatches(t *testing.T) {
 	}
 	if len(newest) == len(Versions()) {
 		t.Errorf("no minor version of %v has two patches", Versions())
+	}
+}
+
+// TestUpgrades: each minor version is reached from its patch before and from the minor version before, and no version is left out.
+func TestUpgrades(t *testing.T) {
+	left := map[string]bool{}
+	for _, v := range Versions() {
+		left[v] = true
+	}
+	kinds := map[string]int{} // upgrades to each version within its minor version, and others
+	for _, u := range Upgrades() {
+		delete(left, u.From)
+		delete(left, u.To)
+		if !slices.Contains(NewestPatches(), u.To) {
+			t.Errorf("%s is not the newest patch of its minor version", u.To)
+		}
+		kinds[fmt.Sprintf("%s %t", u.To, minorOf(u.From) == minorOf(u.To))]++
+	}
+	if len(left) > 0 {
+		t.Errorf("no upgrade begins or ends with %v", left)
+	}
+	for i, v := range NewestPatches() {
+		if kinds[v+" true"] != 1 {
+			t.Errorf("%d upgrades to %s from a patch of its minor version, want 1: pin two patches of it", kinds[v+" true"], v)
+		}
+		if want := min(1, len(NewestPatches())-1-i); kinds[v+" false"] != want {
+			t.Errorf("%d upgrades to %s from the minor version before, want %d", kinds[v+" false"], v, want)
+		}
 	}
 }
 

@@ -1,9 +1,13 @@
-package plan
+package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
 
 // checkName: a new machine has no name that anything in the cluster has.
-func checkName(o Observed, name string) error {
+func checkName(o plan.Observed, name string) error {
 	for _, m := range o.Machines {
 		if m.Host == name {
 			return fmt.Errorf("%s is the name of the node on %s", name, m.Name)

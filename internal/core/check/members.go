@@ -1,13 +1,15 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // checkMembersGo allows a machine to go with the members on it, of which there may be none.
-func checkMembersGo(o Observed, gone Machine) error {
+func checkMembersGo(o plan.Observed, gone plan.Machine) error {
 	for _, e := range o.Etcd.Members {
 		if e.Machine != gone.Name {
 			continue
@@ -28,7 +30,7 @@ func checkMembersGo(o Observed, gone Machine) error {
 }
 
 // mayVote: a voter is on the machine, or one that nobody has placed may be.
-func mayVote(o Observed, m Machine) bool {
+func mayVote(o plan.Observed, m plan.Machine) bool {
 	for _, e := range o.Etcd.Members {
 		if mayBeOn(o, e, m) {
 			return true
@@ -39,8 +41,8 @@ func mayVote(o Observed, m Machine) bool {
 
 // mayBeOn: the member is a voter that nobody has placed, and this may be its place. One
 // that has started is named after its Node.
-func mayBeOn(o Observed, e Member, m Machine) bool {
-	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || m.isHeld() || m.Gone {
+func mayBeOn(o plan.Observed, e plan.Member, m plan.Machine) bool {
+	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || isHeld(m) || m.Gone {
 		return false
 	}
 	for _, on := range o.Etcd.Members {
@@ -52,29 +54,29 @@ func mayBeOn(o Observed, e Member, m Machine) bool {
 }
 
 // mayBeCalled: the member has no name yet, or may have this one on the machine: its Node's, or, where there are no Nodes, its own.
-func mayBeCalled(o Observed, e Member, m Machine) bool {
+func mayBeCalled(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	switch {
 	case e.Name == "":
 		return true
 	case o.Policy.EtcdOnly:
 		return e.Name == m.Name
 	}
-	return !m.isUp() || e.Name == m.Host
+	return !isUp(m) || e.Name == m.Host
 }
 
 // learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
-func learnerMayBeOn(o Observed, e Member, m Machine) bool {
+func learnerMayBeOn(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	switch {
-	case !e.Learner, e.Placeholder, m.isHeld(), m.Gone:
+	case !e.Learner, e.Placeholder, isHeld(m), m.Gone:
 		return false
 	case e.Name == "":
-		return m.canJoin()
+		return canJoin(m)
 	}
 	return mayBeCalled(o, e, m)
 }
 
 // checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.
-func checkNoOrphan(o Observed, gone Machine) error {
+func checkNoOrphan(o plan.Observed, gone plan.Machine) error {
 	for _, e := range o.Etcd.Members {
 		if mayBeOn(o, e, gone) {
 			return fmt.Errorf("voter %s is on no known machine: it may be on %s", e.ID, gone.Name)
@@ -84,10 +86,10 @@ func checkNoOrphan(o Observed, gone Machine) error {
 }
 
 // checkOneEach refuses facts in which two members answer on one machine.
-func checkOneEach(o Observed) error {
+func checkOneEach(o plan.Observed) error {
 	healthy := map[string]string{}
 	for _, m := range o.Etcd.Members {
-		if m.Machine == "" || m.Health != Healthy {
+		if m.Machine == "" || m.Health != plan.Healthy {
 			continue
 		}
 		if other := healthy[m.Machine]; other != "" {
@@ -100,7 +102,7 @@ func checkOneEach(o Observed) error {
 
 // checkRoom allows another machine beside those that leave with a voter only where these
 // cannot go before it is there, or are still being drained and would not be one too many.
-func checkRoom(o Observed) error {
+func checkRoom(o plan.Observed) error {
 	for _, m := range o.Machines {
 		if !m.Deleting || !mayVote(o, m) {
 			continue
@@ -116,12 +118,12 @@ func checkRoom(o Observed) error {
 
 // servesAPI: its API server may answer, as far as it has come. That it is not ready does not prove
 // that it does not; where etcd beside it is gone, or does not answer, it cannot.
-func servesAPI(o Observed, m Machine) bool {
-	if !m.isUp() || o.Policy.EtcdOnly || m.Gone {
+func servesAPI(o plan.Observed, m plan.Machine) bool {
+	if !isUp(m) || o.Policy.EtcdOnly || m.Gone {
 		return false
 	}
 	for _, c := range m.Components {
-		if c.Name == "kube-apiserver" && c.Health == Unhealthy && o.Etcd.Ours() {
+		if c.Name == "kube-apiserver" && c.Health == plan.Unhealthy && ours(o.Etcd) {
 			return mayHoldEtcd(o, m)
 		}
 	}
@@ -129,9 +131,9 @@ func servesAPI(o Observed, m Machine) bool {
 }
 
 // mayHoldEtcd: a member that is not proven dead is on the machine, or may be.
-func mayHoldEtcd(o Observed, m Machine) bool {
+func mayHoldEtcd(o plan.Observed, m plan.Machine) bool {
 	for _, e := range o.Etcd.Members {
-		if (e.Machine == m.Name || mayBeOn(o, e, m)) && e.Health != Unhealthy {
+		if (e.Machine == m.Name || mayBeOn(o, e, m)) && e.Health != plan.Unhealthy {
 			return true
 		}
 	}
@@ -140,13 +142,13 @@ func mayHoldEtcd(o Observed, m Machine) bool {
 
 // apiBeside: another machine, held by its hook or staying, runs an API server that is proven
 // healthy and, where members are known, may have one beside it, or there is no other machine, whosever.
-func apiBeside(o Observed, but Machine) bool {
+func apiBeside(o plan.Observed, but plan.Machine) bool {
 	for _, m := range o.Machines {
-		if m.Name == but.Name || mayStop(o, m) || m.isReleased() || o.Etcd.Known && !mayHoldEtcd(o, m) {
+		if m.Name == but.Name || mayStop(o, m) || isReleased(m) || o.Etcd.Known && !mayHoldEtcd(o, m) {
 			continue
 		}
 		for _, c := range m.Components {
-			if c.Name == "kube-apiserver" && c.Health == Healthy {
+			if c.Name == "kube-apiserver" && c.Health == plan.Healthy {
 				return true
 			}
 		}
@@ -155,7 +157,7 @@ func apiBeside(o Observed, but Machine) bool {
 }
 
 // mayStillAdd: kubeadm on a machine without a member may add one yet.
-func mayStillAdd(o Observed, m Machine) bool {
+func mayStillAdd(o plan.Observed, m plan.Machine) bool {
 	for _, e := range o.Etcd.Members {
 		if e.Machine == m.Name {
 			return false
@@ -168,15 +170,15 @@ func mayStillAdd(o Observed, m Machine) bool {
 	if m.UpSince.After(since) {
 		since = m.UpSince
 	}
-	return m.canJoin() && o.Now.Sub(since) < addLimit(o)
+	return canJoin(m) && o.Now.Sub(since) < addLimit(o)
 }
 
 // worst counts the voters as they may turn out when all that leave and are held by nobody are
 // gone, and those that no machine holds, but one member and with one more machine that goes; those proven healthy, and all.
-func worst(o Observed, but, going string) (alive, all int) {
+func worst(o plan.Observed, but, going string) (alive, all int) {
 	alive, all = ballot(o, but)
 	for _, m := range o.Machines {
-		if m.Name != going && !m.isReleased() {
+		if m.Name != going && !isReleased(m) {
 			continue
 		}
 		if getsIn(o, m) {
@@ -187,13 +189,13 @@ func worst(o Observed, but, going string) (alive, all int) {
 			case e.Machine != m.Name:
 			case e.Learner:
 				all++
-			case e.Health == Healthy && !isCorrupt(e):
+			case e.Health == plan.Healthy && !isCorrupt(e):
 				alive--
 			}
 		}
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Health == Healthy && !isCorrupt(e) && isAdrift(o, e) {
+		if e.Health == plan.Healthy && !isCorrupt(e) && isAdrift(o, e) {
 			alive--
 		}
 	}
@@ -201,12 +203,12 @@ func worst(o Observed, but, going string) (alive, all int) {
 }
 
 // isAdrift: the member is a voter, and can be on no machine of the list that something holds.
-func isAdrift(o Observed, e Member) bool {
+func isAdrift(o plan.Observed, e plan.Member) bool {
 	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || len(o.Uncontrolled) > 0 {
 		return false
 	}
 	for _, m := range o.Machines {
-		if mayBeOn(o, e, m) && !m.isReleased() {
+		if mayBeOn(o, e, m) && !isReleased(m) {
 			return false
 		}
 	}
@@ -215,11 +217,11 @@ func isAdrift(o Observed, e Member) bool {
 
 // checkNobodyLost: no voter answers, or may as far as was seen a moment ago, of which the machine can be none of the list that
 // something holds.
-func checkNobodyLost(o Observed) error {
+func checkNobodyLost(o plan.Observed) error {
 	for _, e := range o.Etcd.Members {
-		silent := e.Health == Unknown && (e.Since.IsZero() || o.Now.Sub(e.Since) < 5*time.Minute)
+		silent := e.Health == plan.Unknown && (e.Since.IsZero() || o.Now.Sub(e.Since) < 5*time.Minute)
 		switch {
-		case e.Health != Healthy && !silent, !isAdrift(o, e):
+		case e.Health != plan.Healthy && !silent, !isAdrift(o, e):
 		case silent:
 			return fmt.Errorf("member %s votes and cannot be asked, and is on no known machine: it may answer as it did a moment ago", e.ID)
 		default:
@@ -231,8 +233,8 @@ func checkNobodyLost(o Observed) error {
 
 // checkAlarmEnded: while a member raises an alarm, a machine whose voter may answer goes only where it is marked, or has that voter's data
 // corrupt.
-func checkAlarmEnded(o Observed, gone Machine) error {
-	if gone.isMarked() || isSilent(o, gone) {
+func checkAlarmEnded(o plan.Observed, gone plan.Machine) error {
+	if isMarked(gone) || isSilent(o, gone) {
 		return nil
 	}
 	var raised error
@@ -248,7 +250,7 @@ func checkAlarmEnded(o Observed, gone Machine) error {
 }
 
 // checkNobodyLeaves: no voter is about to leave with its machine.
-func checkNobodyLeaves(o Observed) error {
+func checkNobodyLeaves(o plan.Observed) error {
 	for _, m := range o.Machines {
 		if m.Deleting && mayVote(o, m) {
 			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
@@ -259,7 +261,7 @@ func checkNobodyLeaves(o Observed) error {
 
 // checkLeave allows a member to leave: the others keep the quorum, a leader has
 // handed over, and no other voter comes or goes.
-func checkLeave(o Observed, gone Member) error {
+func checkLeave(o plan.Observed, gone plan.Member) error {
 	if gone.Learner {
 		return nil
 	}
@@ -271,7 +273,7 @@ func checkLeave(o Observed, gone Member) error {
 		return fmt.Errorf("member %s leads: it hands over first", gone.ID)
 	}
 	on, _ := machineNamed(o, gone.Machine)
-	if gone.Health == Unhealthy || on.isReleased() {
+	if gone.Health == plan.Unhealthy || isReleased(on) {
 		return nil // the quorum only gains by it
 	}
 	if name := carriedOut(o, gone.Machine); name != "" {
@@ -288,7 +290,7 @@ func checkLeave(o Observed, gone Member) error {
 	return nil
 }
 
-func checkMoveLeader(o Observed, s Step) error {
+func checkMoveLeader(o plan.Observed, s plan.Step) error {
 	if err := checkMembership(o); err != nil {
 		return err
 	}
@@ -296,7 +298,7 @@ func checkMoveLeader(o Observed, s Step) error {
 	switch {
 	case err != nil:
 		return err
-	case m.Learner || m.Health != Healthy || isCorrupt(m):
+	case m.Learner || m.Health != plan.Healthy || isCorrupt(m):
 		return fmt.Errorf("member %s is no healthy voter: it cannot lead", m.ID)
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
@@ -309,14 +311,14 @@ func checkMoveLeader(o Observed, s Step) error {
 
 // leaderGoes: the leader is dead or on a machine that nothing holds, and all other voters that are well are on machines that are updated in
 // place.
-func leaderGoes(o Observed) bool {
+func leaderGoes(o plan.Observed) bool {
 	goes := false
 	for _, e := range o.Etcd.Members {
 		on, _ := machineNamed(o, e.Machine)
 		switch {
 		case e.Leader:
-			goes = e.Health == Unhealthy || on.isReleased()
-		case !e.Learner && e.Health == Healthy && !isCorrupt(e) && !mayStop(o, on):
+			goes = e.Health == plan.Unhealthy || isReleased(on)
+		case !e.Learner && e.Health == plan.Healthy && !isCorrupt(e) && !mayStop(o, on):
 			return false
 		}
 	}
@@ -324,7 +326,7 @@ func leaderGoes(o Observed) bool {
 }
 
 // checkPromote allows a learner to vote that is ours to promote, answers, has caught up and is on a machine that stays.
-func checkPromote(o Observed, s Step) error {
+func checkPromote(o plan.Observed, s plan.Step) error {
 	if !o.Policy.EtcdOnly {
 		return errors.New("what runs on the machine promotes its own member")
 	}
@@ -335,7 +337,7 @@ func checkPromote(o Observed, s Step) error {
 	if err != nil {
 		return err
 	}
-	if !m.Learner || m.Health != Healthy || isCorrupt(m) || !m.InSync {
+	if !m.Learner || m.Health != plan.Healthy || isCorrupt(m) || !m.InSync {
 		return fmt.Errorf("member %s is no learner that answers and has caught up", m.ID)
 	}
 	on, err := machineNamed(o, m.Machine)
@@ -345,7 +347,7 @@ func checkPromote(o Observed, s Step) error {
 	return nil
 }
 
-func checkRemoveMember(o Observed, s Step) error {
+func checkRemoveMember(o plan.Observed, s plan.Step) error {
 	if err := checkMembership(o); err != nil {
 		return err
 	}
@@ -371,7 +373,7 @@ func checkRemoveMember(o Observed, s Step) error {
 
 // checkStuck allows a member to be removed whose machine is not being deleted:
 // because it has none, or never came to vote, and has had its time.
-func checkStuck(o Observed, m Member) error {
+func checkStuck(o plan.Observed, m plan.Member) error {
 	if m.Since.IsZero() || o.Now.Sub(m.Since) < 20*time.Second && !isDoomed(o, m) {
 		return fmt.Errorf("member %s has not had its 20 seconds", m.ID)
 	}
@@ -379,19 +381,19 @@ func checkStuck(o Observed, m Member) error {
 		return nil
 	}
 	if _, err := machineNamed(o, m.Machine); err == nil {
-		if m.Health != Healthy && livesOn(o, m.Machine) {
+		if m.Health != plan.Healthy && livesOn(o, m.Machine) {
 			return nil // another member is the machine's own
 		}
 		return fmt.Errorf("member %s votes on %s, which stays", m.ID, m.Machine)
 	}
 	switch m.Health {
-	case Healthy:
+	case plan.Healthy:
 		return fmt.Errorf("member %s answers and votes: whose it is, a person must say", m.ID)
-	case Unhealthy:
+	case plan.Unhealthy:
 		return nil
 	}
 	for _, on := range o.Machines {
-		if !on.Deleting && !on.isHeld() && len(membersOn(o, on.Name)) == 0 {
+		if !on.Deleting && !isHeld(on) && len(membersOn(o, on.Name)) == 0 {
 			return fmt.Errorf("member %s is not known to be dead and may be on %s, of which no member is known", m.ID, on.Name)
 		}
 	}
@@ -400,7 +402,7 @@ func checkStuck(o Observed, m Member) error {
 
 // isDoomed: the member is a learner that nobody has placed, and of the machines that may still
 // add one, there being some, nothing holds any.
-func isDoomed(o Observed, e Member) bool {
+func isDoomed(o plan.Observed, e plan.Member) bool {
 	if _, err := machineNamed(o, e.Machine); err == nil || !e.Learner {
 		return false
 	}
@@ -408,7 +410,7 @@ func isDoomed(o Observed, e Member) bool {
 	for _, m := range o.Machines {
 		switch {
 		case !mayStillAdd(o, m), !mayBeCalled(o, e, m):
-		case !m.isReleased():
+		case !isReleased(m):
 			return false
 		default:
 			going++
@@ -418,17 +420,17 @@ func isDoomed(o Observed, e Member) bool {
 }
 
 // livesOn: a member that answers is on the machine.
-func livesOn(o Observed, machine string) bool {
+func livesOn(o plan.Observed, machine string) bool {
 	for _, e := range membersOn(o, machine) {
-		if e.Health == Healthy {
+		if e.Health == plan.Healthy {
 			return true
 		}
 	}
 	return false
 }
 
-func membersOn(o Observed, machine string) []Member {
-	var on []Member
+func membersOn(o plan.Observed, machine string) []plan.Member {
+	var on []plan.Member
 	for _, e := range o.Etcd.Members {
 		if e.Machine == machine {
 			on = append(on, e)
@@ -438,14 +440,14 @@ func membersOn(o Observed, machine string) []Member {
 }
 
 // checkMembership: there are members, and they may be touched.
-func checkMembership(o Observed) error {
-	if !o.Etcd.Ours() {
+func checkMembership(o plan.Observed) error {
+	if !ours(o.Etcd) {
 		return errors.New("the members of etcd are not ours")
 	}
 	return checkFacts(o)
 }
 
-func checkReleaseHook(o Observed, s Step) error {
+func checkReleaseHook(o plan.Observed, s plan.Step) error {
 	m, err := machineNamed(o, s.Machine)
 	if err != nil {
 		return err
@@ -462,7 +464,7 @@ func checkReleaseHook(o Observed, s Step) error {
 	if servesAPI(o, m) && !apiBeside(o, m) {
 		return fmt.Errorf("%s may run the only healthy API server", m.Name)
 	}
-	if !o.Etcd.Ours() {
+	if !ours(o.Etcd) {
 		return nil
 	}
 	if err := checkFacts(o); err != nil {
@@ -483,7 +485,7 @@ func checkReleaseHook(o Observed, s Step) error {
 }
 
 // checkLateVoter: a machine goes that may still add a voter only where the others could then still lose one, if they can now.
-func checkLateVoter(o Observed, m Machine) error {
+func checkLateVoter(o plan.Observed, m plan.Machine) error {
 	if !getsIn(o, m) {
 		return nil
 	}
@@ -499,7 +501,7 @@ func checkLateVoter(o Observed, m Machine) error {
 }
 
 // isCorrupt: the member's data differ from those of the others.
-func isCorrupt(m Member) bool {
+func isCorrupt(m plan.Member) bool {
 	for _, a := range m.Alarms {
 		if a == "CORRUPT" {
 			return true

@@ -1,11 +1,19 @@
-package plan
+package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
 
 // checkAside: while machines of the control plane are not the group's, nothing is
 // begun. They are adopted, or what is being deleted goes on.
-func checkAside(o Observed, s Step) error {
-	if len(o.Uncontrolled) == 0 || s.Verb == Adopt || s.Verb == ReleaseHook || s.Verb == RecordUpdate || s.Verb == DropUpdate {
+func checkAside(o plan.Observed, s plan.Step) error {
+	if len(o.Uncontrolled) == 0 {
+		return nil
+	}
+	switch s.Verb {
+	case plan.Adopt, plan.ReleaseHook, plan.RecordUpdate, plan.DropUpdate:
 		return nil
 	}
 	going := 0
@@ -14,7 +22,7 @@ func checkAside(o Observed, s Step) error {
 			going++
 		}
 	}
-	if (s.Verb == MoveLeader || s.Verb == AddPlaceholder) && going > 0 {
+	if (s.Verb == plan.MoveLeader || s.Verb == plan.AddPlaceholder) && going > 0 {
 		return nil
 	}
 	gone, _ := memberNamed(o, s.Member)
@@ -25,7 +33,7 @@ func checkAside(o Observed, s Step) error {
 }
 
 // checkAdopt allows a machine to be adopted that nobody controls, if all others can be.
-func checkAdopt(o Observed, s Step) error {
+func checkAdopt(o plan.Observed, s plan.Step) error {
 	if o.Group.Deleting {
 		return fmt.Errorf("the group is being deleted, and %s would be with it", s.Machine)
 	}

@@ -1,13 +1,15 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // replacedLately counts the machines but one that the group notes as replaced in the 24 hours before now.
-func replacedLately(o Observed, but string) int {
+func replacedLately(o plan.Observed, but string) int {
 	names := map[string]bool{}
 	for _, r := range o.Group.Replacements {
 		if r.Machine != but && o.Now.Sub(r.At) < 24*time.Hour {
@@ -19,7 +21,7 @@ func replacedLately(o Observed, but string) int {
 
 // checkLimit refuses one replacement, or update in place, more than the user allows in a day. machine is counted once, however often it is
 // tried.
-func checkLimit(o Observed, machine, what string) error {
+func checkLimit(o plan.Observed, machine, what string) error {
 	most := o.Policy.MaxReplacements
 	if most == 0 {
 		return nil
@@ -35,10 +37,10 @@ func checkLimit(o Observed, machine, what string) error {
 
 // checkLimitLeft refuses what prepares a rollout in which no machine may be replaced today. Without surge one may go on that is counted
 // already.
-func checkLimitLeft(o Observed, what string) error {
+func checkLimitLeft(o plan.Observed, what string) error {
 	err := checkLimit(o, "", what)
 	for _, m := range o.Machines {
-		if o.Policy.Surge == 0 && m.isOutdated() && checkLimit(o, m.Name, what) == nil {
+		if o.Policy.Surge == 0 && isOutdated(m) && checkLimit(o, m.Name, what) == nil {
 			return nil
 		}
 	}
@@ -47,7 +49,7 @@ func checkLimitLeft(o Observed, what string) error {
 
 // checkCounted: what replaces a machine that works, or may have, counts, and is within the limit. One that is more than wanted goes beyond
 // it, too.
-func checkCounted(o Observed, s Step, gone Machine) error {
+func checkCounted(o plan.Observed, s plan.Step, gone plan.Machine) error {
 	what := gone.Name + " would be replaced"
 	err := checkLimit(o, gone.Name, what)
 	staying, _, _ := without(o, gone)
@@ -57,7 +59,7 @@ func checkCounted(o Observed, s Step, gone Machine) error {
 		return nil
 	case s.Counts:
 		return err
-	case o.Policy.MaxReplacements == 0 || gone.isMarked() || !gone.isOutdated() || !mayReplace(o, gone) || !hasCome(o, gone):
+	case o.Policy.MaxReplacements == 0 || isMarked(gone) || !isOutdated(gone) || !mayReplace(o, gone) || !hasCome(o, gone):
 		return nil
 	case staying < o.Want.Replicas && err != nil:
 		return err
@@ -68,7 +70,7 @@ func checkCounted(o Observed, s Step, gone Machine) error {
 }
 
 // checkUpdateCounted: an update in place that begins is within the limit, and counts.
-func checkUpdateCounted(o Observed, s Step) error {
+func checkUpdateCounted(o plan.Observed, s plan.Step) error {
 	if o.Policy.MaxReplacements > 0 && !s.Counts {
 		return errors.New(s.Machine + " would be changed in place, and would not be counted")
 	}

@@ -1,44 +1,46 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // isOfRecovery reports whether a step belongs to a recovery by a seed, and to nothing else.
-func isOfRecovery(s Step) bool {
-	return s.Verb == BeginRecovery || s.Verb == EndRecovery || s.Verb == GiveUp || s.Seed
+func isOfRecovery(s plan.Step) bool {
+	return s.Verb == plan.BeginRecovery || s.Verb == plan.EndRecovery || s.Verb == plan.GiveUp || s.Seed
 }
 
 // checkRecovery allows the steps of a recovery, and no others while it lasts. A person has approved the seed and the machines that are
 // given up; no old voter can answer when the seed is planted.
-func checkRecovery(o Observed, s Step) error {
+func checkRecovery(o plan.Observed, s plan.Step) error {
 	r := o.Recovery
 	switch {
 	case r.Seed == "" || r.Approved.IsZero():
 		return errors.New("nobody has approved a recovery with a seed")
-	case !o.Etcd.Ours():
+	case !ours(o.Etcd):
 		return errors.New("etcd does not run on these machines")
-	case r.Begun == (s.Verb == BeginRecovery):
+	case r.Begun == (s.Verb == plan.BeginRecovery):
 		return fmt.Errorf("recovery %s is begun: %t", r.Name, r.Begun)
 	}
 	switch s.Verb {
-	case BeginRecovery:
+	case plan.BeginRecovery:
 		return checkBeginRecovery(o)
-	case GiveUp:
+	case plan.GiveUp:
 		return checkGiveUp(o, s)
-	case Create:
+	case plan.Create:
 		return checkSeed(o, s)
-	case EndRecovery:
+	case plan.EndRecovery:
 		return checkEndRecovery(o)
 	}
-	return fmt.Errorf("%s: not a step of a recovery", s.Action())
+	return fmt.Errorf("%s: not a step of a recovery", action(s))
 }
 
 // checkBeginRecovery: what etcd still holds is given up only where no quorum is left, and a person named every machine.
-func checkBeginRecovery(o Observed) error {
+func checkBeginRecovery(o plan.Observed) error {
 	if age := o.Now.Sub(o.Recovery.Approved); age >= 15*time.Minute {
 		return fmt.Errorf("the approval is %s old", age)
 	}
@@ -57,7 +59,7 @@ func checkBeginRecovery(o Observed) error {
 }
 
 // checkGiveUp: only a machine that a person named goes, or one that was seeded and that a person deleted.
-func checkGiveUp(o Observed, s Step) error {
+func checkGiveUp(o plan.Observed, s plan.Step) error {
 	m, err := machineNamed(o, s.Machine)
 	switch {
 	case err != nil:
@@ -71,11 +73,11 @@ func checkGiveUp(o Observed, s Step) error {
 }
 
 // checkSeed: no old voter may answer beside the cluster that the seed begins, and there is one such cluster only.
-func checkSeed(o Observed, s Step) error {
+func checkSeed(o plan.Observed, s plan.Step) error {
 	switch {
 	case !s.Seed || !s.Init || s.Hold:
 		return errors.New("only a machine that restores the seed is made in a recovery")
-	case o.Want.isRefused() && !o.Want.Refused.Replaceable:
+	case isRefused(o.Want) && !o.Want.Refused.Replaceable:
 		return fmt.Errorf("the spec is refused (%s): no machine can be made", o.Want.Refused.Reason)
 	}
 	for _, m := range o.Machines {
@@ -98,7 +100,7 @@ func checkSeed(o Observed, s Step) error {
 }
 
 // checkEndRecovery: the seeded machine answers, and its member is a majority.
-func checkEndRecovery(o Observed) error {
+func checkEndRecovery(o plan.Observed) error {
 	if err := checkFacts(o); err != nil {
 		return err
 	}

@@ -1,22 +1,20 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Check holds a decision against the invariants, whatever rule it comes from.
-// An error says which one the step would break: it is a defect of the rules, and
-// the step must not be taken.
-//
-// It counts and compares by itself, so that one mistake is not made twice. It shares with
-// the rules the types and short predicates about one machine, such as isReleased.
-func Check(o Observed, d Decision) error {
+// Decision compares a decision with what must never happen, whatever rule it comes from. An error says what the step would break: it is a
+// defect of the rules, and the step must not be taken.
+func Decision(o plan.Observed, d plan.Decision) error {
 	if err := checkForm(d); err != nil {
 		return err
 	}
-	if d.Step.Verb == Wait || d.Step.Verb == Nothing {
+	if d.Step.Verb == plan.Wait || d.Step.Verb == plan.Nothing {
 		return nil
 	}
 	if o.Group.Paused {
@@ -44,60 +42,61 @@ func Check(o Observed, d Decision) error {
 }
 
 // checkStep holds a step of a group that stays against what that kind of step must not do.
-func checkStep(o Observed, s Step) error {
+func checkStep(o plan.Observed, s plan.Step) error {
 	switch s.Verb {
-	case Write:
+	case plan.Write:
 		return checkWrite(o, s)
-	case Create:
+	case plan.Create:
 		return checkCreate(o, s)
-	case Delete:
+	case plan.Delete:
 		return checkDelete(o, s)
-	case MoveLeader:
+	case plan.MoveLeader:
 		return checkMoveLeader(o, s)
-	case PromoteMember:
+	case plan.PromoteMember:
 		return checkPromote(o, s)
-	case EnableDowngrade:
+	case plan.EnableDowngrade:
 		return checkEnableDowngrade(o, s)
-	case CancelDowngrade:
+	case plan.CancelDowngrade:
 		return checkCancelDowngrade(o)
-	case AddPlaceholder, RemoveMember:
+	case plan.AddPlaceholder, plan.RemoveMember:
 		return checkListChange(o, s)
-	case ReleaseHook:
+	case plan.ReleaseHook:
 		return checkReleaseHook(o, s)
-	case StartBootstrap:
+	case plan.StartBootstrap:
 		return checkStartBootstrap(o, s)
-	case Adopt:
+	case plan.Adopt:
 		return checkAdopt(o, s)
-	case UpdateInPlace, RecordUpdate, DropUpdate:
+	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
 		return checkOfUpdate(o, s)
-	case RequestBackup:
+	case plan.RequestBackup:
 		return checkRequest(o)
 	}
-	return fmt.Errorf("%s: not a step for a group that stays", s.Action())
+	return fmt.Errorf("%s: not a step for a group that stays", action(s))
 }
 
 // checkForm refuses decisions that nobody could carry out or understand.
-func checkForm(d Decision) error {
+func checkForm(d plan.Decision) error {
 	if d.Rule == "" || d.Reason == "" || d.Message == "" {
 		return fmt.Errorf("%s has no rule, reason or message", d.Step)
 	}
 	s := d.Step
-	wanted := map[Verb]Step{
-		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {}, RequestBackup: {}, BeginRecovery: {}, EndRecovery: {},
-		EnableDowngrade: {Version: "x"},
-		Write:           {Chore: "x"},
-		Create:          {Machine: "x"},
-		Adopt:           {Machine: "x"},
-		Delete:          {Machine: "x"},
-		StartBootstrap:  {Machine: "x"},
-		UpdateInPlace:   {Machine: "x"},
-		RecordUpdate:    {Machine: "x"},
-		DropUpdate:      {Machine: "x"},
-		ReleaseHook:     {Machine: "x"},
-		GiveUp:          {Machine: "x"},
-		AddPlaceholder:  {Machine: "x"},
-		MoveLeader:      {Member: "x"},
-		RemoveMember:    {Member: "x"}, PromoteMember: {Member: "x"},
+	wanted := map[plan.Verb]plan.Step{
+		plan.Nothing: {}, plan.Wait: {}, plan.Finish: {}, plan.CancelDowngrade: {}, plan.RequestBackup: {},
+		plan.BeginRecovery: {}, plan.EndRecovery: {},
+		plan.EnableDowngrade: {Version: "x"},
+		plan.Write:           {Chore: "x"},
+		plan.Create:          {Machine: "x"},
+		plan.Adopt:           {Machine: "x"},
+		plan.Delete:          {Machine: "x"},
+		plan.StartBootstrap:  {Machine: "x"},
+		plan.UpdateInPlace:   {Machine: "x"},
+		plan.RecordUpdate:    {Machine: "x"},
+		plan.DropUpdate:      {Machine: "x"},
+		plan.ReleaseHook:     {Machine: "x"},
+		plan.GiveUp:          {Machine: "x"},
+		plan.AddPlaceholder:  {Machine: "x"},
+		plan.MoveLeader:      {Member: "x"},
+		plan.RemoveMember:    {Member: "x"}, plan.PromoteMember: {Member: "x"},
 	}
 	want, known := wanted[s.Verb]
 	switch {
@@ -116,51 +115,52 @@ func checkForm(d Decision) error {
 }
 
 // checkSurplus refuses steps that say what only others can mean.
-func checkSurplus(s Step) error {
-	created := Step{
+func checkSurplus(s plan.Step) error {
+	created := plan.Step{
 		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version,
 		Domain: s.Domain, Init: s.Init, Seed: s.Seed, Hold: s.Hold, Number: s.Number,
 	}
-	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
-	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
+	bare := plan.Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
+	repaired := bare
+	repaired.Repair, repaired.Retry = s.Repair, s.Retry
 	switch {
-	case s.Counts && (s.Verb != UpdateInPlace && s.Verb != Delete || s.Repair):
+	case s.Counts && (s.Verb != plan.UpdateInPlace && s.Verb != plan.Delete || s.Repair):
 		return fmt.Errorf("%s says that it counts as a replacement", s.Verb)
-	case s.Verb != UpdateInPlace && s.First:
+	case s.Verb != plan.UpdateInPlace && s.First:
 		return fmt.Errorf("%s says that it is the first update", s.Verb)
-	case s.Verb != Create && created != bare:
+	case s.Verb != plan.Create && created != bare:
 		return fmt.Errorf("%s says how to create a machine", s.Verb)
-	case s.Verb != Delete && repaired != bare:
+	case s.Verb != plan.Delete && repaired != bare:
 		return fmt.Errorf("%s says what is repaired", s.Verb)
 	}
 	return nil
 }
 
 // checkLast allows what ends a group: its quorum is given up.
-func checkLast(o Observed, s Step) error {
+func checkLast(o plan.Observed, s plan.Step) error {
 	switch s.Verb {
-	case Delete:
+	case plan.Delete:
 		_, err := machineNamed(o, s.Machine)
 		return err
-	case ReleaseHook:
+	case plan.ReleaseHook:
 		m, err := machineNamed(o, s.Machine)
 		if err == nil && !m.Deleting {
 			return fmt.Errorf("%s is not being deleted", m.Name)
 		}
 		return err
-	case Finish:
+	case plan.Finish:
 		if len(o.Machines) > 0 {
 			return fmt.Errorf("%d machines are left", len(o.Machines))
 		}
 		return nil
 	}
-	return fmt.Errorf("%s: not a step for a group that is being deleted", s.Action())
+	return fmt.Errorf("%s: not a step for a group that is being deleted", action(s))
 }
 
 // checkFacts refuses steps that touch machines or members on facts that are
 // missing, contradictory, or say that the quorum is lost.
-func checkFacts(o Observed) error {
-	if err := checkReachable(o); err != nil || !o.Etcd.Ours() {
+func checkFacts(o plan.Observed) error {
+	if err := checkReachable(o); err != nil || !ours(o.Etcd) {
 		return err
 	}
 	if !o.Etcd.Known || !o.Etcd.Agreed {
@@ -175,7 +175,7 @@ func checkFacts(o Observed) error {
 	return nil
 }
 
-func checkReachable(o Observed) error {
+func checkReachable(o plan.Observed) error {
 	if !o.Cluster.Reachable {
 		return errors.New("the API server does not answer: what is on the machines is not known")
 	}
@@ -183,20 +183,20 @@ func checkReachable(o Observed) error {
 }
 
 // ballot counts the voters but one: those proven healthy, and all.
-func ballot(o Observed, but string) (alive, all int) {
+func ballot(o plan.Observed, but string) (alive, all int) {
 	for _, m := range o.Etcd.Members {
 		if m.Learner || m.ID == but {
 			continue
 		}
 		all++
-		if m.Health == Healthy && !isCorrupt(m) {
+		if m.Health == plan.Healthy && !isCorrupt(m) {
 			alive++
 		}
 	}
 	return alive, all
 }
 
-func checkCreate(o Observed, s Step) error {
+func checkCreate(o plan.Observed, s plan.Step) error {
 	if _, err := machineNamed(o, s.Machine); err == nil {
 		return fmt.Errorf("%s exists", s.Machine)
 	}
@@ -222,13 +222,13 @@ func checkCreate(o Observed, s Step) error {
 }
 
 // checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
-func checkLingering(o Observed) error {
+func checkLingering(o plan.Observed) error {
 	lingering, most := 0, 0
 	if o.Policy.Overlap {
 		most = 1
 	}
 	for _, m := range o.Machines {
-		if m.isReleased() {
+		if isReleased(m) {
 			lingering++
 		}
 	}
@@ -240,7 +240,7 @@ func checkLingering(o Observed) error {
 }
 
 // checkNumber: no more machines stay than are wanted, and in a rollout with surge one more.
-func checkNumber(o Observed) error {
+func checkNumber(o plan.Observed) error {
 	staying, surge := 0, 0
 	for _, m := range o.Machines {
 		if !m.Deleting {
@@ -270,21 +270,21 @@ func checkNumber(o Observed) error {
 
 // mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated. That
 // updates are held, or that nobody has said yet whether a machine can be updated, is no reason to replace it.
-func mayReplace(o Observed, m Machine) bool {
+func mayReplace(o plan.Observed, m plan.Machine) bool {
 	switch o.Policy.InPlace {
-	case InPlaceOnly, InPlaceExternal:
+	case plan.InPlaceOnly, plan.InPlaceExternal:
 		return false
-	case InPlacePreferred:
-		return !m.isUp() || m.needsReplacement() || o.Policy.EtcdOnly || o.Etcd.Operated()
+	case plan.InPlacePreferred:
+		return !isUp(m) || needsReplacement(m) || o.Policy.EtcdOnly || operated(o.Etcd)
 	}
 	return true
 }
 
 // checkBeginning: one machine initialises the cluster, those that are made ahead wait beside it, and all others join.
-func checkBeginning(o Observed, s Step) error {
+func checkBeginning(o plan.Observed, s plan.Step) error {
 	begins := false
 	for _, m := range o.Machines {
-		begins = begins || !m.isHeld()
+		begins = begins || !isHeld(m)
 	}
 	switch {
 	case s.Init && (o.Group.Initialized || begins):
@@ -298,12 +298,12 @@ func checkBeginning(o Observed, s Step) error {
 }
 
 // checkStartBootstrap allows a machine that was made ahead to join, as if it were created now.
-func checkStartBootstrap(o Observed, s Step) error {
+func checkStartBootstrap(o plan.Observed, s plan.Step) error {
 	m, err := machineNamed(o, s.Machine)
 	switch {
 	case err != nil:
 		return err
-	case !m.isHeld():
+	case !isHeld(m):
 		return fmt.Errorf("the bootstrap of %s is not held back", m.Name)
 	case m.Deleting:
 		return fmt.Errorf("%s is being deleted", m.Name)
@@ -320,7 +320,7 @@ func checkStartBootstrap(o Observed, s Step) error {
 }
 
 // checkSurroundings: what a new machine needs around it is there.
-func checkSurroundings(o Observed) error {
+func checkSurroundings(o plan.Observed) error {
 	c := o.Cluster
 	if !c.Infrastructure || c.Endpoint == "" && !o.Policy.EtcdOnly || c.Template != "" || barsJoins(c) {
 		return errors.New("what a machine needs is missing")
@@ -330,8 +330,8 @@ func checkSurroundings(o Observed) error {
 
 // checkJoin allows another member to join: a learner, while every voter is
 // healthy and none is about to leave; a voter only when nobody else joins.
-func checkJoin(o Observed) error {
-	if !o.Etcd.Ours() {
+func checkJoin(o plan.Observed) error {
+	if !ours(o.Etcd) {
 		return nil
 	}
 	alive, all := ballot(o, "")
@@ -357,7 +357,7 @@ func checkJoin(o Observed) error {
 
 // checkVoterAlone: nobody else joins as a voter. Of machines whose voter is not known so many may
 // have one as there are voters whose machine is not known.
-func checkVoterAlone(o Observed) error {
+func checkVoterAlone(o plan.Observed) error {
 	unplaced, joins := 0, ""
 	for _, e := range o.Etcd.Members {
 		if _, err := machineNamed(o, e.Machine); err != nil && !e.Learner {
@@ -365,7 +365,7 @@ func checkVoterAlone(o Observed) error {
 		}
 	}
 	for _, m := range o.Machines {
-		if votersOn(o, m.Name) == 0 && !m.Deleting && m.canJoin() {
+		if votersOn(o, m.Name) == 0 && !m.Deleting && canJoin(m) {
 			unplaced, joins = unplaced+1, m.Name
 		}
 	}
@@ -375,7 +375,7 @@ func checkVoterAlone(o Observed) error {
 	return nil
 }
 
-func votersOn(o Observed, machine string) int {
+func votersOn(o plan.Observed, machine string) int {
 	n := 0
 	for _, e := range o.Etcd.Members {
 		if e.Machine == machine && !e.Learner {
@@ -385,7 +385,7 @@ func votersOn(o Observed, machine string) int {
 	return n
 }
 
-func checkDelete(o Observed, s Step) error {
+func checkDelete(o plan.Observed, s plan.Step) error {
 	gone, err := machineNamed(o, s.Machine)
 	if err != nil {
 		return err
@@ -402,7 +402,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkCounted(o, s, gone); err != nil {
 		return err
 	}
-	if o.Group.New || gone.isHeld() {
+	if o.Group.New || isHeld(gone) {
 		return checkStart(gone)
 	}
 	if err := checkFacts(o); err != nil {
@@ -414,7 +414,7 @@ func checkDelete(o Observed, s Step) error {
 	if err := checkNobodyLeaves(o); err != nil && !isSilent(o, gone) {
 		return err // the quorum only gains when one goes whose voter is dead
 	}
-	if err := checkNobodyLost(o); err != nil && !gone.isMarked() {
+	if err := checkNobodyLost(o); err != nil && !isMarked(gone) {
 		return err // only what is to be replaced goes beside a voter that a person decides about
 	}
 	if err := checkAlarmEnded(o, gone); err != nil {
@@ -424,7 +424,7 @@ func checkDelete(o Observed, s Step) error {
 }
 
 // checkEnough: as many stay as must, and of those that are replaced as many as are wanted whole.
-func checkEnough(o Observed, gone Machine) error {
+func checkEnough(o plan.Observed, gone plan.Machine) error {
 	staying, whole, held := without(o, gone)
 	if err := checkStays(o, gone, staying); err != nil {
 		return err
@@ -434,10 +434,12 @@ func checkEnough(o Observed, gone Machine) error {
 		return fmt.Errorf("%s is being deleted already", gone.Name)
 	case staying < o.Want.Replicas-1 && !isDead(o, gone) && !neverCame(o, gone):
 		return fmt.Errorf("%d machines would be left, %d are wanted", staying, o.Want.Replicas)
-	case whole < o.Want.Replicas-1+o.Policy.Surge && isOld(o, gone) && !gone.isMarked() && isMissed(o, gone):
-		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d", gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
-	case o.Etcd.Operated() && 2*whole <= len(o.Machines):
-		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them", whole, len(o.Machines))
+	case whole < o.Want.Replicas-1+o.Policy.Surge && isOld(o, gone) && !isMarked(gone) && isMissed(o, gone):
+		return fmt.Errorf("%s is outdated, and %d others have all their components: a rollout wants %d",
+			gone.Name, whole, o.Want.Replicas-1+o.Policy.Surge)
+	case operated(o.Etcd) && 2*whole <= len(o.Machines):
+		return fmt.Errorf("%d of %d machines would be left with all components: more than half must be, their operator keeps a quorum on them",
+			whole, len(o.Machines))
 	case whole+held == 0:
 		return fmt.Errorf("%s may be the last machine with all its components", gone.Name)
 	}
@@ -445,16 +447,16 @@ func checkEnough(o Observed, gone Machine) error {
 }
 
 // isOld: a machine is outdated, and another may take its place.
-func isOld(o Observed, m Machine) bool { return m.isOutdated() && mayReplace(o, m) }
+func isOld(o plan.Observed, m plan.Machine) bool { return isOutdated(m) && mayReplace(o, m) }
 
 // isMissed: a machine is whole, or may be so again in a moment, as its voter is well, and what takes the place of others is not whole
 // itself.
-func isMissed(o Observed, m Machine) bool {
-	return isWhole(o, m) || m.isUp() && votesWell(o, m) && hasUnfit(o)
+func isMissed(o plan.Observed, m plan.Machine) bool {
+	return isWhole(o, m) || isUp(m) && votesWell(o, m) && hasUnfit(o)
 }
 
 // hasUnfit: one of the machines that take the place of others does not have all its components.
-func hasUnfit(o Observed) bool {
+func hasUnfit(o plan.Observed) bool {
 	for _, m := range o.Machines {
 		if !m.Deleting && !isOld(o, m) && !isWhole(o, m) {
 			return true
@@ -465,7 +467,7 @@ func hasUnfit(o Observed) bool {
 
 // without counts, of the other machines, those that stay, how many of these have all their components, and those that
 // leave with all of theirs and are held until another API server is healthy.
-func without(o Observed, gone Machine) (staying, whole, held int) {
+func without(o plan.Observed, gone plan.Machine) (staying, whole, held int) {
 	for _, m := range o.Machines {
 		switch {
 		case m.Name == gone.Name:
@@ -483,8 +485,8 @@ func without(o Observed, gone Machine) (staying, whole, held int) {
 
 // checkStart: before anything is initialised only what is broken, made ahead, or made of what
 // nobody wants any more, is deleted.
-func checkStart(gone Machine) error {
-	if gone.Deleting || !gone.isHeld() && !gone.isMarked() && !gone.isOutdated() {
+func checkStart(gone plan.Machine) error {
+	if gone.Deleting || !isHeld(gone) && !isMarked(gone) && !isOutdated(gone) {
 		return fmt.Errorf("%s may be about to initialise the cluster", gone.Name)
 	}
 	return nil
@@ -493,17 +495,17 @@ func checkStart(gone Machine) error {
 // isDead: somebody marked it, and its voter, if it has one, is proven not to answer, or has not been
 // known to for long.
 // It serves nobody, and does not count.
-func isDead(o Observed, m Machine) bool {
-	operated := o.Etcd.Operated() && o.Want.isRefused() && !isWhole(o, m) // the operator may wait for another in its place
-	return m.isMarked() && isSilent(o, m) && (o.Etcd.Ours() || !m.isUp() || ails(m) || operated)
+func isDead(o plan.Observed, m plan.Machine) bool {
+	waits := operated(o.Etcd) && isRefused(o.Want) && !isWhole(o, m) // the operator may wait for another in its place
+	return isMarked(m) && isSilent(o, m) && (ours(o.Etcd) || !isUp(m) || ails(m) || waits)
 }
 
 // isSilent: no voter that is or may be on the machine answers, or has been known to for long.
-func isSilent(o Observed, m Machine) bool {
+func isSilent(o plan.Observed, m plan.Machine) bool {
 	for _, e := range o.Etcd.Members {
 		here := e.Machine == m.Name && !e.Learner || mayBeOn(o, e, m)
-		silent := e.Health == Unknown && !e.Since.IsZero() && o.Now.Sub(e.Since) >= 5*time.Minute
-		if here && e.Health != Unhealthy && !silent {
+		silent := e.Health == plan.Unknown && !e.Since.IsZero() && o.Now.Sub(e.Since) >= 5*time.Minute
+		if here && e.Health != plan.Unhealthy && !silent {
 			return false
 		}
 	}
@@ -511,12 +513,12 @@ func isSilent(o Observed, m Machine) bool {
 }
 
 // ails: a component of it is proven not to be healthy, or nothing is left of it.
-func ails(m Machine) bool {
+func ails(m plan.Machine) bool {
 	if m.Gone {
 		return true
 	}
 	for _, c := range m.Components {
-		if c.Health == Unhealthy {
+		if c.Health == plan.Unhealthy {
 			return true
 		}
 	}
@@ -525,29 +527,29 @@ func ails(m Machine) bool {
 
 // neverCame: nobody wants any more what it is made of, and it has neither Node nor
 // voter. It serves nobody, and does not count. Where only members tell of machines, one whose member is gone may have come.
-func neverCame(o Observed, m Machine) bool {
+func neverCame(o plan.Observed, m plan.Machine) bool {
 	if o.Policy.EtcdOnly && m.CannotJoin != "" && m.Failed == "" {
 		return false
 	}
-	return m.isOutdated() && !m.isUp() && !mayVote(o, m)
+	return isOutdated(m) && !isUp(m) && !mayVote(o, m)
 }
 
 // hasCome reports whether a machine may have been whole before: it votes or may vote, or, where its members are not ours to ask, the
 // cluster knows it. What it lacks beside that, it may have had a moment ago.
-func hasCome(o Observed, m Machine) bool {
+func hasCome(o plan.Observed, m plan.Machine) bool {
 	switch {
 	case o.Group.New:
 		return false
-	case o.Etcd.Ours():
+	case ours(o.Etcd):
 		return mayVote(o, m)
 	}
-	return m.isUp()
+	return isUp(m)
 }
 
 // isWhole: all components, the voter among them, are proven healthy.
-func isWhole(o Observed, m Machine) bool {
+func isWhole(o plan.Observed, m plan.Machine) bool {
 	for _, c := range m.Components {
-		if c.Health != Healthy {
+		if c.Health != plan.Healthy {
 			return false
 		}
 	}
@@ -558,32 +560,32 @@ func isWhole(o Observed, m Machine) bool {
 }
 
 // votesWell: the voter on a machine is proven healthy, or there should be none.
-func votesWell(o Observed, m Machine) bool {
-	if !o.Etcd.Ours() {
+func votesWell(o plan.Observed, m plan.Machine) bool {
+	if !ours(o.Etcd) {
 		return true
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Machine == m.Name && !e.Learner && e.Health == Healthy && !isCorrupt(e) {
+		if e.Machine == m.Name && !e.Learner && e.Health == plan.Healthy && !isCorrupt(e) {
 			return true
 		}
 	}
 	return false
 }
 
-func machineNamed(o Observed, name string) (Machine, error) {
+func machineNamed(o plan.Observed, name string) (plan.Machine, error) {
 	for _, m := range o.Machines {
 		if m.Name == name {
 			return m, nil
 		}
 	}
-	return Machine{}, fmt.Errorf("there is no machine %s", name)
+	return plan.Machine{}, fmt.Errorf("there is no machine %s", name)
 }
 
-func memberNamed(o Observed, id string) (Member, error) {
+func memberNamed(o plan.Observed, id string) (plan.Member, error) {
 	for _, m := range o.Etcd.Members {
 		if m.ID == id {
 			return m, nil
 		}
 	}
-	return Member{}, fmt.Errorf("there is no member %s", id)
+	return plan.Member{}, fmt.Errorf("there is no member %s", id)
 }

@@ -1,15 +1,16 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/version"
 )
 
 // checkEnableDowngrade allows etcd to be lowered by one minor version, to that which is wanted, while all members answer,
 // none joins or may but one of that version, and another could.
-func checkEnableDowngrade(o Observed, s Step) error {
+func checkEnableDowngrade(o plan.Observed, s plan.Step) error {
 	if err := checkLowered(o); err == nil {
 		return errors.New("no member keeps data that would have to be lowered")
 	}
@@ -36,7 +37,8 @@ func checkEnableDowngrade(o Observed, s Step) error {
 	}
 	for _, m := range o.Machines {
 		if (m.Outdated != "" || m.Deleting) && mayStillAdd(o, m) {
-			return fmt.Errorf("%s may still add a learner that is not of %s, or that goes with it: etcd starts none while it is lowered", m.Name, s.Version)
+			return fmt.Errorf("%s may still add a learner that is not of %s, or that goes with it: etcd starts none while it is lowered",
+				m.Name, s.Version)
 		}
 	}
 	if err := checkSurroundings(o); err != nil {
@@ -46,7 +48,7 @@ func checkEnableDowngrade(o Observed, s Step) error {
 }
 
 // dataOf is the version of a member's data; zero: not known.
-func dataOf(m Member) version.Version {
+func dataOf(m plan.Member) version.Version {
 	if v, err := version.Parse(m.Storage); err == nil {
 		return v
 	}
@@ -55,7 +57,7 @@ func dataOf(m Member) version.Version {
 }
 
 // checkLowered: no voter keeps data that a machine made now could not read. What is not known may be such.
-func checkLowered(o Observed) error {
+func checkLowered(o plan.Observed) error {
 	want, err := version.Parse(o.Want.EtcdVersion)
 	if err != nil {
 		return nil
@@ -69,7 +71,7 @@ func checkLowered(o Observed) error {
 }
 
 // checkNewJoin allows a machine that is made now to join.
-func checkNewJoin(o Observed) error {
+func checkNewJoin(o plan.Observed) error {
 	if err := checkNoPlaceholder(o); err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func checkNewJoin(o Observed) error {
 
 // checkCancelDowngrade allows a downgrade to end that is not wanted, or that a member of the older version, or one that has not started,
 // outlasts.
-func checkCancelDowngrade(o Observed) error {
+func checkCancelDowngrade(o plan.Observed) error {
 	if err := checkMembership(o); err != nil {
 		return err
 	}

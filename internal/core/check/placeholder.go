@@ -1,21 +1,23 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // checkListChange holds a step that changes etcd's list of members.
-func checkListChange(o Observed, s Step) error {
-	if s.Verb == AddPlaceholder {
+func checkListChange(o plan.Observed, s plan.Step) error {
+	if s.Verb == plan.AddPlaceholder {
 		return checkAddPlaceholder(o, s)
 	}
 	return checkRemoveMember(o, s)
 }
 
 // checkAddPlaceholder allows a placeholder where it keeps out a machine that goes, and nobody but the machines that join waits for it.
-func checkAddPlaceholder(o Observed, s Step) error {
+func checkAddPlaceholder(o plan.Observed, s plan.Step) error {
 	if err := checkMembership(o); err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func checkAddPlaceholder(o Observed, s Step) error {
 }
 
 // checkFreed allows a placeholder to be removed when no machine that nothing holds is kept out by it whose voter would be missed.
-func checkFreed(o Observed, placeholder Member) error {
+func checkFreed(o plan.Observed, placeholder plan.Member) error {
 	without := o
 	without.Etcd.Members = nil
 	for _, e := range o.Etcd.Members {
@@ -60,18 +62,20 @@ func checkFreed(o Observed, placeholder Member) error {
 	alive, all := worst(without, "", "")
 	switch {
 	case 2*now > voters && 2*alive <= all:
-		return fmt.Errorf("a released machine could join without placeholder %s, and with it gone %d of %d voters would be proven healthy", placeholder.ID, alive, all)
+		return fmt.Errorf("a released machine could join without placeholder %s, and with it gone %d of %d voters would be proven healthy",
+			placeholder.ID, alive, all)
 	case !o.Policy.EtcdOnly && 2*(now-1) > voters && 2*(alive-1) <= all:
-		return fmt.Errorf("a released machine could join without placeholder %s, and with it gone none of the %d voters could fail", placeholder.ID, all-1)
+		return fmt.Errorf("a released machine could join without placeholder %s, and with it gone none of the %d voters could fail",
+			placeholder.ID, all-1)
 	}
 	return nil
 }
 
 // addsLearner: what runs on the machine would add a learner, and no voter.
-func addsLearner(o Observed, m Machine) bool { return o.Policy.Learners && !m.JoinsAsVoter }
+func addsLearner(o plan.Observed, m plan.Machine) bool { return o.Policy.Learners && !m.JoinsAsVoter }
 
 // getsIn: kubeadm on a machine without a member may add one, and etcd would take it.
-func getsIn(o Observed, m Machine) bool {
+func getsIn(o plan.Observed, m plan.Machine) bool {
 	slots := o.Etcd.MaxLearners
 	if slots == 0 {
 		slots = 1
@@ -85,7 +89,7 @@ func getsIn(o Observed, m Machine) bool {
 }
 
 // addLimit is how long kubeadm on a machine may take to add a member: 10 minutes at least.
-func addLimit(o Observed) time.Duration {
+func addLimit(o plan.Observed) time.Duration {
 	if o.Policy.MemberAdd == 0 {
 		return 30 * time.Minute
 	}
@@ -93,7 +97,7 @@ func addLimit(o Observed) time.Duration {
 }
 
 // checkNoPlaceholder refuses to let a machine join while a placeholder would keep it out.
-func checkNoPlaceholder(o Observed) error {
+func checkNoPlaceholder(o plan.Observed) error {
 	for _, e := range o.Etcd.Members {
 		if e.Placeholder {
 			return fmt.Errorf("placeholder %s takes a learner slot: etcd refuses a machine that joins", e.ID)

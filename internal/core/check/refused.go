@@ -1,25 +1,29 @@
-package plan
+package check
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
 
 // checkRefused: while the spec is refused, nothing is begun that it asks for. A machine
 // that broke may be given up where it can be replaced, and be replaced.
-func checkRefused(o Observed, s Step) error {
+func checkRefused(o plan.Observed, s plan.Step) error {
 	r := o.Want.Refused
-	if !o.Want.isRefused() {
+	if !isRefused(o.Want) {
 		return nil
 	}
 	on, _ := machineNamed(o, s.Machine)
 	replaces := r.Replaceable && o.Group.Initialized && o.Group.Repairing
 	allowed := true
 	switch s.Verb {
-	case Delete:
-		allowed = r.Replaceable && on.isMarked()
-	case UpdateInPlace:
+	case plan.Delete:
+		allowed = r.Replaceable && isMarked(on)
+	case plan.UpdateInPlace:
 		allowed = on.Update.Unfinished
-	case Create, StartBootstrap:
+	case plan.Create, plan.StartBootstrap:
 		allowed = replaces
-	case Write:
+	case plan.Write:
 		allowed = !isOfSpec(o, s) || replaces && isBeforeJoin(o, s)
 	}
 	if allowed {
@@ -30,13 +34,13 @@ func checkRefused(o Observed, s Step) error {
 
 // checkReplaceable: whatever is taken away by our own choice, so that fewer are left than
 // wanted, can be replaced.
-func checkReplaceable(o Observed) error {
+func checkReplaceable(o plan.Observed) error {
 	staying, held := 0, 0
 	for _, m := range o.Machines {
 		if !m.Deleting {
 			staying++
 		}
-		if !m.Deleting && m.isHeld() {
+		if !m.Deleting && isHeld(m) {
 			held++
 		}
 	}

@@ -1,18 +1,20 @@
-package plan
+package check
 
 import (
 	"errors"
 	"fmt"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // checkWrite allows what is kept beside machines to be written: only what is not as it should be and nobody else must do;
 // what belongs in the cluster only while that answers.
-func checkWrite(o Observed, s Step) error {
+func checkWrite(o plan.Observed, s plan.Step) error {
 	for _, c := range o.Cluster.Chores {
 		if c.Name != s.Chore || c.Blocked {
 			continue
 		}
-		if c.Due == DueFirst {
+		if c.Due == plan.DueFirst {
 			return checkFirst(o)
 		}
 		if c.Inside {
@@ -24,7 +26,7 @@ func checkWrite(o Observed, s Step) error {
 }
 
 // checkInside: the cluster answers, and takes writes.
-func checkInside(o Observed) error {
+func checkInside(o plan.Observed) error {
 	for _, e := range o.Etcd.Members {
 		if len(e.Alarms) > 0 {
 			return fmt.Errorf("member %s raises %v: the cluster takes no writes", e.ID, e.Alarms)
@@ -34,7 +36,7 @@ func checkInside(o Observed) error {
 }
 
 // checkFirst: what machines are made with is made before the first of them.
-func checkFirst(o Observed) error {
+func checkFirst(o plan.Observed) error {
 	if o.Group.Initialized {
 		return errors.New("authorities are never made again for what was initialised with others")
 	}
@@ -45,7 +47,7 @@ func checkFirst(o Observed) error {
 }
 
 // isOfSpec: the step writes what the spec asks for.
-func isOfSpec(o Observed, s Step) bool {
+func isOfSpec(o plan.Observed, s plan.Step) bool {
 	for _, c := range o.Cluster.Chores {
 		if c.Name == s.Chore {
 			return c.FromSpec
@@ -55,19 +57,19 @@ func isOfSpec(o Observed, s Step) bool {
 }
 
 // isBeforeJoin: the step writes what a machine needs that joins.
-func isBeforeJoin(o Observed, s Step) bool {
+func isBeforeJoin(o plan.Observed, s plan.Step) bool {
 	for _, c := range o.Cluster.Chores {
 		if c.Name == s.Chore {
-			return c.Due == DueJoin
+			return c.Due == plan.DueJoin
 		}
 	}
 	return false
 }
 
 // barsJoins: what machines are made with is missing, or a person must mend what they need to join.
-func barsJoins(c Cluster) bool {
+func barsJoins(c plan.Cluster) bool {
 	for _, k := range c.Chores {
-		if k.Due == DueFirst || k.Due == DueJoin && k.Blocked {
+		if k.Due == plan.DueFirst || k.Due == plan.DueJoin && k.Blocked {
 			return true
 		}
 	}
