@@ -28,15 +28,15 @@ func (r recovering) keep() {
 		return
 	}
 	r.acknowledge()
+	if w.deleting || w.finished {
+		return
+	}
+	r.react()
 	for _, x := range slices.Clone(a.all) {
 		if !x.ended {
 			r.seek(x)
 		}
 	}
-	if w.deleting || w.finished {
-		return
-	}
-	r.react()
 	if x := r.current(); x != nil {
 		r.attend(x)
 	}

@@ -103,8 +103,8 @@ func (s *Setup) drawDisasters(r *rand.Rand) {
 func (s *Setup) beside(r *rand.Rand, at time.Duration) Event {
 	e := Event{At: at, N: 1 + r.Intn(6), For: randomSpan(r)}
 	e.Kind = pick(r, Ask, Ask, Abort, Tamper, Tamper, StoreDown, StoreSlow, StoreLies, Restart, Pause, Scale, Change, DeleteMachine,
-		ForceDelete, Mark, Freeze, Reboot, Kill, Hide, Disown, Claim, Invalid, NoTemplate, NoInfra, NoEndpoint, NoAuthority, Refuse, BlindAPI, Disaster,
-		DeleteGroup)
+		ForceDelete, Mark, Freeze, Reboot, Kill, Hide, Disown, Claim, Invalid, NoTemplate, NoInfra, NoEndpoint, NoAuthority, Refuse, BlindAPI,
+		Disaster, DeleteGroup)
 	switch e.Kind {
 	case Scale:
 		e.N = pick(r, 1, 3, 5)

@@ -64,8 +64,10 @@ func (r recoveryJudge) judgeBegin(s plan.Step, x *recovery) {
 	switch stranger := r.stranger(x); {
 	case x.begun:
 		w.blame("%s, and it has begun", s)
-	case w.hasQuorum() && (w.isSeen() || w.reachable() && !w.lasts(BlindAPI, 0)):
+	case r.provesQuorum() || w.reachable() && !w.lasts(BlindAPI, 0):
 		w.blame("%s, and etcd has a quorum", s)
+	case r.hadQuorum():
+		w.blame("%s, and etcd had a quorum a moment ago", s)
 	case !w.now.Before(x.approvedAt.Add(plannedApproval)):
 		w.blame("%s, and it was approved %s ago", s, w.now.Sub(x.approvedAt))
 	case stranger != nil:
@@ -73,6 +75,24 @@ func (r recoveryJudge) judgeBegin(s plan.Step, x *recovery) {
 	default:
 		r.judgeVoters(s, x)
 	}
+}
+
+// provesQuorum: most voters say for themselves that they are healthy.
+func (r recoveryJudge) provesQuorum() bool {
+	proven, all := r.w.proven(nil)
+	return proven > all/2 && !r.w.now.Before(r.w.refusedUntil)
+}
+
+// hadQuorum: a moment ago most voters were seen to be healthy, and some member still answers.
+func (r recoveryJudge) hadQuorum() bool {
+	answering, all := r.w.answering()
+	then := 0
+	for _, m := range r.w.members {
+		if s := r.w.seen[m.id]; !m.learner && (s.health == plan.Healthy || r.w.now.Sub(s.since) < 25*time.Second) {
+			then++
+		}
+	}
+	return answering > 0 && then > all/2 && !r.w.now.Before(r.w.refusedUntil)
 }
 
 // judgeVoters: of the voters that etcd lists each is on a machine that is known, or a person gave it up by its name.
