@@ -39,7 +39,10 @@ func buildMeanings(root, work string, all []meaning) (suite, error) {
 	}
 	stories := worlds("-test.run", "^TestStories$", "-update")
 	stories.aside = true // whether their invariants hold, and not whether they go as before
+	recovered := worlds("-test.run", "^TestRecoveredWorlds$", "-brief=1", "-steps=1200000")
+	recovered.about = ofRecoveries
 	return suite{
+		recovered,
 		worlds("-test.run", "^TestWorlds$", "-brief=1", "-steps=60000"),
 		worlds("-test.run", "^TestUncommonWorlds$", "-brief=1", "-steps=400000"),
 		worlds("-test.run", "^TestWorldsByName$"),
@@ -56,6 +59,9 @@ func buildMeanings(root, work string, all []meaning) (suite, error) {
 func (s suite) catch(m *meaning) {
 	for _, st := range s {
 		if m.isSeen() || slices.Contains(m.by, st.name) || m.excuse == checkAlone && st.name != "rows" {
+			continue
+		}
+		if !strings.Contains(m.says, st.about) {
 			continue
 		}
 		if out, failed := st.run(m.number); failed {

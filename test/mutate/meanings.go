@@ -39,13 +39,13 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards) {
+	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards) {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", check: g.check, excuse: checkAlone},
 			meaning{says: g.says + ", in both keys", edits: g.rules, check: g.check, excuse: g.both})
 	}
-	return slices.Concat(all, alone, updatesAlone, limitAlone, backupAlone, narrowAlone, placeholdersAlone)
+	return slices.Concat(all, alone, updatesAlone, limitAlone, backupAlone, narrowAlone, placeholdersAlone, recoveryAlone)
 }
 
 // guards are what both keys hold to, each in its own words.

@@ -23,7 +23,8 @@ type stage struct {
 	binary string
 	dir    string
 	args   []string
-	aside  bool // it runs in a folder of its own, to which it writes
+	aside  bool   // it runs in a folder of its own, to which it writes
+	about  string // only sabotages whose text has this word are tried; empty: all are
 }
 
 // compiler compiles with all sabotages of one kind.

@@ -47,12 +47,26 @@ func checkBeginRecovery(o plan.Observed) error {
 	if alive, all := ballot(o, ""); 2*alive > all {
 		return fmt.Errorf("etcd has a quorum: %d of %d voters are healthy", alive, all)
 	}
+	if o.Cluster.Reachable {
+		return errors.New("an API server answers: etcd has a quorum")
+	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may hold data", o.Uncontrolled[0].Name)
 	}
 	for _, m := range o.Machines {
 		if !slices.Contains(o.Recovery.GiveUp, m.Name) {
 			return fmt.Errorf("%s is not given up", m.Name)
+		}
+	}
+	return checkVoters(o)
+}
+
+// checkVoters: every voter that has a name is on a machine of the group, or a person named it.
+func checkVoters(o Observed) error {
+	for _, e := range o.Etcd.Members {
+		_, err := machineNamed(o, e.Machine)
+		if err != nil && !e.Learner && e.Name != "" && !slices.Contains(o.Recovery.GiveUp, e.Name) {
+			return fmt.Errorf("voter %s has no machine, and is not given up", e.Name)
 		}
 	}
 	return nil
@@ -90,13 +104,13 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 			return fmt.Errorf("%s may still answer", m.Name)
 		}
 	}
+	if o.Cluster.Reachable {
+		return errors.New("an API server answers: another cluster would begin beside its own")
+	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
 	}
-	if err := checkName(o, s.Machine); err != nil {
-		return err
-	}
-	return checkSurroundings(o)
+	return errors.Join(checkName(o, s.Machine), checkSurroundings(o))
 }
 
 // checkEndRecovery: the seeded machine answers, and its member is a majority.

@@ -56,10 +56,12 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 		w.blame("Check refuses %s: %v", d, err)
 	}
 	w.judgeSeen(o, d)
+	recoveryJudge{recovering{w}}.judgeSeen(o, d.Step)
 	if fresh {
 		w.judgeOrder(d)
 	}
 	w.judgeStep(d.Step, fresh || w.blinded)
+	recoveryJudge{recovering{w}}.judgeDecision(d, fresh)
 	if err := w.Do(d); err != nil {
 		w.tell("%v", err)
 	}

@@ -121,6 +121,7 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {
 	switch {
+	case s.Seed: // see recovering.judgeSeed
 	case s.Init && (w.initialised || slices.ContainsFunc(w.hosts, initialises)):
 		w.blame("%s would make a second cluster", s)
 	case !s.Init && !s.Hold && !w.initialised:
@@ -493,11 +494,15 @@ func (m *member) ranAfter(at time.Time) bool { return m.running || m.halted.Afte
 
 // judgeTruth is asked all the time.
 func (w *World) judgeTruth() {
+	recoveryJudge{recovering{w}}.judgeTruth()
 	if w.setup.Sturdy && w.rested && !w.keepsQuorum() {
 		w.blame("the quorum was lost with a single failure")
 	}
 	if w.calm && w.moves > 1 {
 		w.blame("the leader was moved %d times in a rollout in which nothing failed", w.moves)
+	}
+	if w.setup.Recovers {
+		return // see recovering.judgeTruth
 	}
 	if firsts := w.count(func(h *host) bool { return h.first && !h.deleting && !h.vanished }); firsts > 1 {
 		w.blame("%d machines initialise a cluster", firsts)

@@ -30,6 +30,7 @@ type backup struct {
 	repairing      *repair
 	replaced       []plan.Replacement
 	noted          plan.Backup
+	recoveries     []recovery
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -91,6 +92,9 @@ func (w *World) keep() {
 			b.objects = append(b.objects, object{host: h, was: *h, noted: h.member != nil && h.member.removed && !h.unnoted})
 		}
 	}
+	for _, x := range w.recoveries.all {
+		b.recoveries = append(b.recoveries, *x)
+	}
 	w.backup = b
 }
 
@@ -120,6 +124,10 @@ func (w *World) restore(known time.Duration) {
 	}
 	w.recallLimit(b.replaced)
 	w.archive.noted = b.noted
+	w.recoveries.all = nil
+	for _, x := range b.recoveries {
+		w.recoveries.all = append(w.recoveries.all, &x)
+	}
 	w.restart()
 }
 
@@ -227,6 +235,9 @@ func (w *World) noteNumber(o plan.Observed) {
 
 // judgeTwice: nobody gets the name of a machine or of a member that is there.
 func (w *World) judgeTwice(s plan.Step) {
+	if s.Seed {
+		return // while no API server answers nobody can know of either
+	}
 	if h := w.named(s.Machine); h != nil && !h.hidden.IsZero() {
 		w.blame("%s, and there is a machine of that name, which is not known", s)
 	}

@@ -104,6 +104,9 @@ type Setup struct {
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
 	// reason: it is the promise for groups of three and more with one failure.
 	Sturdy bool
+	// Recovers: a person recovers the group when its quorum is lost. Recoverer is what that person does.
+	Recovers  bool
+	Recoverer Recoverer
 }
 
 // Luck is how often, out of 100 steps, something goes wrong between the group's
