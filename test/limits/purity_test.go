@@ -20,10 +20,11 @@ var pure = map[string]string{
 	"internal/core/quorum": "",
 	"internal/core/backup": "bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv maps slices strings time time/tzdata " +
 		"github.com/robfig/cron/v3 " + ours + "core/version",
-	"internal/core/version":    "cmp fmt regexp strconv strings",
-	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
-	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
-	"internal/core/plan":       "cmp errors fmt hash/fnv slices strconv strings time " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/version":  "cmp fmt regexp strconv strings",
+	"internal/cluster/pki":   "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
+	"internal/core/programs": "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
+	"internal/core/plan": "cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv slices strconv strings time " +
+		ours + "core/quorum " + ours + "core/version",
 	"internal/core/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
 	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",
 	"internal/core/workerplan": "fmt slices strings time " + ours + "core/plan",

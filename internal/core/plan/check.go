@@ -72,6 +72,8 @@ func checkStep(o Observed, s Step) error {
 		return checkOfUpdate(o, s)
 	case RequestBackup:
 		return checkRequest(o)
+	case DropChoice:
+		return checkDropChoice(o, s)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", s.Action())
 }
@@ -85,6 +87,7 @@ func checkForm(d Decision) error {
 	wanted := map[Verb]Step{
 		Nothing: {}, Wait: {}, Finish: {}, CancelDowngrade: {}, RequestBackup: {}, BeginRecovery: {}, EndRecovery: {},
 		EnableDowngrade: {Version: "x"},
+		DropChoice:      {Choice: "x"},
 		Write:           {Chore: "x"},
 		Create:          {Machine: "x"},
 		Adopt:           {Machine: "x"},
@@ -111,6 +114,8 @@ func checkForm(d Decision) error {
 		return fmt.Errorf("%s names the chore %q", s.Verb, s.Chore)
 	case (want.Version == "") != (s.Version == ""):
 		return fmt.Errorf("%s names the version %q", s.Verb, s.Version)
+	case (want.Choice == "") != (s.Choice == ""):
+		return fmt.Errorf("%s names the decision %q", s.Verb, s.Choice)
 	}
 	return checkSurplus(s)
 }
@@ -118,11 +123,12 @@ func checkForm(d Decision) error {
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s Step) error {
 	created := Step{
-		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version,
+		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice,
 		Domain: s.Domain, Init: s.Init, Seed: s.Seed, Hold: s.Hold, Number: s.Number,
 	}
-	repaired := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Repair: s.Repair, Retry: s.Retry}
-	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
+	bare := Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice}
+	repaired := bare
+	repaired.Repair, repaired.Retry = s.Repair, s.Retry
 	switch {
 	case s.Counts && (s.Verb != UpdateInPlace && s.Verb != Delete || s.Repair):
 		return fmt.Errorf("%s says that it counts as a replacement", s.Verb)

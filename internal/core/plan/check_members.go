@@ -193,7 +193,7 @@ func worst(o Observed, but, going string) (alive, all int) {
 		}
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Health == Healthy && !isCorrupt(e) && isAdrift(o, e) {
+		if e.ID != but && e.Health == Healthy && !isCorrupt(e) && isAdrift(o, e) {
 			alive--
 		}
 	}
@@ -383,6 +383,9 @@ func checkStuck(o Observed, m Member) error {
 			return nil // another member is the machine's own
 		}
 		return fmt.Errorf("member %s votes on %s, which stays", m.ID, m.Machine)
+	}
+	if mayRemoveVoter(o, m) {
+		return nil
 	}
 	switch m.Health {
 	case Healthy:

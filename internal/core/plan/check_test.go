@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 		for _, line := range asked {
 			step, _, _ := strings.Cut(line, " -> ")
 			verdict := "ok"
-			if err := Check(o, Decision{Step: parseStep(step), Rule: "test", Reason: "Test", Message: "test"}); err != nil {
+			if err := Check(o, Decision{Step: parseStep(o, step), Rule: "test", Reason: "Test", Message: "test"}); err != nil {
 				verdict = err.Error()
 			}
 			answers = append(answers, step+" -> "+verdict)
@@ -23,7 +23,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-func parseStep(text string) Step {
+func parseStep(o Observed, text string) Step {
 	words := strings.Fields(text)
 	s := Step{Verb: Verb(words[0])}
 	if chore, is := strings.CutPrefix(words[0], string(Write)); is {
@@ -33,6 +33,10 @@ func parseStep(text string) Step {
 		switch {
 		case s.Verb == EnableDowngrade:
 			s.Version = w
+		case s.Verb == DropChoice && w == "it":
+			s.Choice = o.Choices[0].Digest
+		case s.Verb == DropChoice:
+			s.Choice = w
 		case i == 0 && strings.HasPrefix(w, "e"):
 			s.Member = w
 		case i == 0:
@@ -76,6 +80,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *Decision) { d.Step = Step{Verb: Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},
 		{func(d *Decision) { d.Step.Verb = EnableDowngrade }, `EnableDowngrade names the version ""`},
 		{func(d *Decision) { d.Step.Version = "3.5" }, `Wait names the version "3.5"`},
+		{func(d *Decision) { d.Step.Verb = DropChoice }, `DropChoice names the decision ""`},
+		{func(d *Decision) { d.Step.Choice = "a1" }, `Wait names the decision "a1"`},
 		{func(d *Decision) { d.Step.Verb = Delete }, "Delete names no machine"},
 		{func(d *Decision) { d.Step.Verb = ReleaseHook }, "ReleaseHook names no machine"},
 		{func(d *Decision) { d.Step.Verb = MoveLeader }, "MoveLeader names no member"},
@@ -122,11 +128,11 @@ func TestCheckFacts(t *testing.T) {
 		{"3 | 1 2 3!! | 1^ 2", "ReleaseHook cp-3"},
 		{"3 inplace=Only | 1 2o 3 | 1^ 2 3", "UpdateInPlace cp-2"},
 	} {
-		d := Decision{Step: parseStep(c.step), Rule: "test", Reason: "Test", Message: "test"}
 		o, err := parse(c.state)
 		if err != nil {
 			t.Fatal(err)
 		}
+		d := Decision{Step: parseStep(o, c.step), Rule: "test", Reason: "Test", Message: "test"}
 		if err := Check(o, d); err != nil {
 			t.Errorf("%s: %s: %v", c.state, c.step, err)
 		}

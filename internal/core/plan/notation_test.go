@@ -22,6 +22,7 @@ import (
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 // recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 // (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
+// decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
@@ -86,6 +87,11 @@ func parse(line string) (Observed, error) {
 			return o, err
 		}
 		o.Etcd.Members = append(o.Etcd.Members, e)
+	}
+	for i := range o.Choices {
+		if c := &o.Choices[i]; c.Digest == "" {
+			c.Digest = digest(o, c.Kind, c.Target)
+		}
 	}
 	return o, nil
 }
@@ -178,6 +184,9 @@ func parseWanted(o *Observed, i int, word string) error {
 		"approved":   func() { ago, _ := time.ParseDuration(value); o.Recovery.Approved = now.Add(-ago) },
 		"begun+":     func() { o.Recovery.Begun = true },
 		"off":        func() { o.Recovery.Off = numbered(value) },
+		"decided":    func() { o.Choices = append(o.Choices, Choice{Kind: RemoveVoter, Target: "e" + value}) },
+		"decided-":   func() { o.Choices = append(o.Choices, Choice{Kind: RemoveVoter, Target: "e" + value, Digest: "0ther"}) },
+		"decided!":   func() { o.Choices = append(o.Choices, Choice{Kind: "reboot", Target: value, Digest: "b00t"}) },
 		"most":       func() { o.Policy.Repair.Most = number },
 		"period":     func() { o.Policy.Repair.Period, _ = time.ParseDuration(value) },
 		"kubeconfig": func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },

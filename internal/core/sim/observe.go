@@ -123,6 +123,7 @@ func (w *World) Observe() plan.Observed {
 	w.addAround(&o)
 	w.addApproval(&o)
 	w.addLimit(&o)
+	o.Choices = slices.Clone(w.decided.choices)
 	gate{w}.add(&o)
 	w.addOperator(&o)
 	w.addChores(&o)

@@ -30,6 +30,7 @@ type backup struct {
 	repairing      *repair
 	replaced       []plan.Replacement
 	noted          plan.Backup
+	choices        []plan.Choice
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -59,6 +60,7 @@ func Restored(seed int64) Setup {
 		events = append(events, e)
 	}
 	s.Script = inOrder(events...)
+	s.drawDecisions(seed, Restore)
 	return s
 }
 
@@ -84,7 +86,7 @@ func (w *World) keep() {
 	w.tell("the management cluster is backed up")
 	b := &backup{
 		replicas: w.replicas, spec: w.spec, last: w.last, begun: w.begun, begunSpec: w.begunSpec, begunHeld: w.begunHeld, repairing: w.repairing,
-		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted,
+		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted, choices: slices.Clone(w.decided.choices),
 	}
 	for _, h := range w.hosts {
 		if h.hidden.IsZero() {
@@ -119,7 +121,7 @@ func (w *World) restore(known time.Duration) {
 		w.recall(o)
 	}
 	w.recallLimit(b.replaced)
-	w.archive.noted = b.noted
+	w.archive.noted, w.decided.choices = b.noted, slices.Clone(b.choices)
 	w.restart()
 }
 

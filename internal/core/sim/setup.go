@@ -181,6 +181,7 @@ func Random(seed int64) Setup {
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	s.drawGate(seed)
+	s.drawDecisions(seed, Hide)
 	return s
 }
 

@@ -32,17 +32,18 @@ type World struct {
 	theirs       int       // how many machines upstream's controller made
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
-	approved     int       // the spec that a person has approved; 0: none
-	limits       limits    // of replacements
-	archive      archive   // of backups of etcd
-	begunSpec    int       // the spec that it was made of
-	begunHeld    bool      // it was made ahead
-	spec         int       // which machines are wanted
-	kubeadm      int       // for which spec kubeadm's own configuration is
-	addons       int       // of which spec the addons are
-	repairing    *repair   // a machine that was given up, and not replaced yet
-	calm         bool      // nothing went wrong since the spec was last changed
-	moves        int       // how often we moved the leader since then
+	decided      deciding
+	approved     int     // the spec that a person has approved; 0: none
+	limits       limits  // of replacements
+	archive      archive // of backups of etcd
+	begunSpec    int     // the spec that it was made of
+	begunHeld    bool    // it was made ahead
+	spec         int     // which machines are wanted
+	kubeadm      int     // for which spec kubeadm's own configuration is
+	addons       int     // of which spec the addons are
+	repairing    *repair // a machine that was given up, and not replaced yet
+	calm         bool    // nothing went wrong since the spec was last changed
+	moves        int     // how often we moved the leader since then
 
 	hosts       []*host
 	members     []*member
@@ -98,6 +99,7 @@ func New(s Setup) *World {
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
 		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{}, limits: limits{most: s.Limit},
+		decided: deciding{truly: map[string]sighted{}},
 		answers: answer(s.Answer), sawAnswers: answer(s.Answer),
 	}
 }
@@ -239,7 +241,8 @@ func (w *World) befall(e Event) {
 	w.upset()
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
-	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) ||
+		(decider{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

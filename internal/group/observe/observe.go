@@ -150,6 +150,7 @@ func (t wants) addWanted(kind Kind) {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	t.addApproval()
+	t.addChoices()
 	t.addReplacements()
 	t.addBackup()
 	t.refuseBeforeTopology()
