@@ -43,6 +43,7 @@ var lives = []struct {
 	{"freeze-delete", freezeDelete},
 	{"status-lost", statusLost},
 	{"restored-management", restoredManagement},
+	{"decide", decides},
 	{"slow-infrastructure", slowInfrastructure},
 	{"kubectl-after-upgrade", kubectlAfterUpgrade},
 	{"forward-only", forwardOnly},

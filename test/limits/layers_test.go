@@ -15,7 +15,7 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/core/quorum", "internal/core/version", "internal/core/windows", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
+	{"internal/core/quorum", "internal/core/version", "internal/core/windows", "internal/core/choice", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
 	{"internal/core/steps", "internal/core/backup", "internal/program/untrusted", "internal/core/programs"},
 	{"internal/conversion", "internal/local/artifacts", "internal/cluster/kubeconfig"},
 	{"internal/core/plan", "internal/local/cloudinit", "internal/cluster/joinfailure", "internal/local/hostcheck", "internal/release"},

@@ -70,6 +70,8 @@ func checkStep(o plan.Observed, s plan.Step) error {
 		return checkOfUpdate(o, s)
 	case plan.RequestBackup:
 		return checkRequest(o)
+	case plan.DropChoice:
+		return checkDropChoice(o, s)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", action(s))
 }
@@ -84,6 +86,7 @@ func checkForm(d plan.Decision) error {
 		plan.Nothing: {}, plan.Wait: {}, plan.Finish: {}, plan.CancelDowngrade: {}, plan.RequestBackup: {},
 		plan.BeginRecovery: {}, plan.EndRecovery: {},
 		plan.EnableDowngrade: {Version: "x"},
+		plan.DropChoice:      {Choice: "x"},
 		plan.Write:           {Chore: "x"},
 		plan.Create:          {Machine: "x"},
 		plan.Adopt:           {Machine: "x"},
@@ -110,6 +113,8 @@ func checkForm(d plan.Decision) error {
 		return fmt.Errorf("%s names the chore %q", s.Verb, s.Chore)
 	case (want.Version == "") != (s.Version == ""):
 		return fmt.Errorf("%s names the version %q", s.Verb, s.Version)
+	case (want.Choice == "") != (s.Choice == ""):
+		return fmt.Errorf("%s names the decision %q", s.Verb, s.Choice)
 	}
 	return checkSurplus(s)
 }
@@ -117,10 +122,10 @@ func checkForm(d plan.Decision) error {
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s plan.Step) error {
 	created := plan.Step{
-		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version,
+		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice,
 		Domain: s.Domain, Init: s.Init, Seed: s.Seed, Hold: s.Hold, Number: s.Number,
 	}
-	bare := plan.Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version}
+	bare := plan.Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice}
 	repaired := bare
 	repaired.Repair, repaired.Retry = s.Repair, s.Retry
 	switch {

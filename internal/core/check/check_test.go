@@ -21,7 +21,7 @@ func TestCheck(t *testing.T) {
 		for _, line := range asked {
 			step, _, _ := strings.Cut(line, " -> ")
 			verdict := "ok"
-			if err := Decision(o, plan.Decision{Step: rows.Step(step), Rule: "test", Reason: "Test", Message: "test"}); err != nil {
+			if err := Decision(o, plan.Decision{Step: rows.Step(o, step), Rule: "test", Reason: "Test", Message: "test"}); err != nil {
 				verdict = err.Error()
 			}
 			answers = append(answers, step+" -> "+verdict)
@@ -54,6 +54,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.Delete, Machine: "m", Repair: true, Retry: 1} }, "there is no machine m"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.EnableDowngrade }, `EnableDowngrade names the version ""`},
 		{func(d *plan.Decision) { d.Step.Version = "3.5" }, `Wait names the version "3.5"`},
+		{func(d *plan.Decision) { d.Step.Verb = plan.DropChoice }, `DropChoice names the decision ""`},
+		{func(d *plan.Decision) { d.Step.Choice = "a1" }, `Wait names the decision "a1"`},
 		{func(d *plan.Decision) { d.Step.Verb = plan.Delete }, "Delete names no machine"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.ReleaseHook }, "ReleaseHook names no machine"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.MoveLeader }, "MoveLeader names no member"},
@@ -100,11 +102,11 @@ func TestCheckFacts(t *testing.T) {
 		{"3 | 1 2 3!! | 1^ 2", "ReleaseHook cp-3"},
 		{"3 inplace=Only | 1 2o 3 | 1^ 2 3", "UpdateInPlace cp-2"},
 	} {
-		d := plan.Decision{Step: rows.Step(c.step), Rule: "test", Reason: "Test", Message: "test"}
 		o, err := rows.State(c.state)
 		if err != nil {
 			t.Fatal(err)
 		}
+		d := plan.Decision{Step: rows.Step(o, c.step), Rule: "test", Reason: "Test", Message: "test"}
 		if err := Decision(o, d); err != nil {
 			t.Errorf("%s: %s: %v", c.state, c.step, err)
 		}

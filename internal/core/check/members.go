@@ -195,7 +195,7 @@ func worst(o plan.Observed, but, going string) (alive, all int) {
 		}
 	}
 	for _, e := range o.Etcd.Members {
-		if e.Health == plan.Healthy && !isCorrupt(e) && isAdrift(o, e) {
+		if e.ID != but && e.Health == plan.Healthy && !isCorrupt(e) && isAdrift(o, e) {
 			alive--
 		}
 	}
@@ -385,6 +385,9 @@ func checkStuck(o plan.Observed, m plan.Member) error {
 			return nil // another member is the machine's own
 		}
 		return fmt.Errorf("member %s votes on %s, which stays", m.ID, m.Machine)
+	}
+	if mayRemoveVoter(o, m) {
+		return nil
 	}
 	switch m.Health {
 	case plan.Healthy:

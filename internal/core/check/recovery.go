@@ -62,7 +62,7 @@ func checkBeginRecovery(o plan.Observed) error {
 }
 
 // checkVoters: every voter that has a name is on a machine of the group, or a person named it.
-func checkVoters(o Observed) error {
+func checkVoters(o plan.Observed) error {
 	for _, e := range o.Etcd.Members {
 		_, err := machineNamed(o, e.Machine)
 		if err != nil && !e.Learner && e.Name != "" && !slices.Contains(o.Recovery.GiveUp, e.Name) {

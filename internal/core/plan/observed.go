@@ -24,6 +24,8 @@ type Observed struct {
 	Workers []string `json:"workers,omitempty"`
 	// Recovery is the recovery of etcd by a seed that is asked for; the zero value: none is.
 	Recovery Recovery `json:"recovery,omitzero"`
+	// Choices are what a person decided, and is not done yet, sorted by their digest.
+	Choices []Choice `json:"choices,omitempty"`
 }
 
 // Recovery is a recovery of the group's etcd: a snapshot, the seed, is restored on one new machine, and all other machines are given up.

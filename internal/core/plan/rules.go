@@ -176,11 +176,25 @@ var rules = []rule{
 		decide: promote,
 	},
 	{
+		name: "drop decisions",
+		says: "What a person decided with `quorate decide` counts for the facts that the person was shown, and for no others. It is " +
+			"taken away when it is done, and when the facts are others: then the person looks and decides again.",
+		gives: []Reason{
+			{"DecisionDone", DropChoice, "it is done"},
+			{"DecisionStale", DropChoice, "the facts are not those that the person was shown"},
+		},
+		decide: dropChoices,
+	},
+	{
 		name: "remove strays",
-		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is known for it: one may have lost its labels. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A learner that can only be that of a released machine is waited for by nobody.",
+		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes " +
+			"one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is " +
+			"known for it: one may have lost its labels. It goes once a person has decided so (remove-voter), if the others can spare " +
+			"it. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A " +
+			"learner that can only be that of a released machine is waited for by nobody.",
 		gives: []Reason{
 			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
-			{"StrayMember", RemoveMember, "it has no machine"},
+			{"StrayMember", RemoveMember, "it has no machine, and does not answer, or a person decided that it goes"},
 			{"StuckMember", RemoveMember, "it did not start, or was not promoted, in time"},
 		},
 		decide: removeStrays,

@@ -52,6 +52,8 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		}
 	case plan.MoveLeader:
 		w.judgeNewLeader(w.memberByID(s.Member), fresh)
+	case plan.DropChoice:
+		decider{w}.judge(s, fresh)
 	case plan.Finish:
 		w.judgeFinish(fresh)
 	}
@@ -413,6 +415,7 @@ func (h *host) needs(m *member) bool {
 func (w *World) judgeStuck(m *member, fresh bool) {
 	switch {
 	case m != m.host.member:
+	case fresh && w.isAdrift(m) && (decider{w}).isDecided(m):
 	case fresh && !m.learner && w.answer(m) == plan.Healthy:
 		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):

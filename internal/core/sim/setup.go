@@ -187,6 +187,7 @@ func Random(seed int64) Setup {
 	s.drawLimit(seed)
 	s.drawGate(seed)
 	s.drawWindows(seed)
+	s.drawDecisions(seed, Hide)
 	return s
 }
 

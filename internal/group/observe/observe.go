@@ -151,6 +151,7 @@ func (t wants) addWanted(kind Kind) {
 	}
 	t.addApproval()
 	t.addWindows()
+	t.addChoices()
 	t.addReplacements()
 	t.addBackup()
 	t.refuseBeforeTopology()

@@ -24,6 +24,7 @@ import (
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 // recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 // (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
+// decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), closed=DURATION (changes may begin then),
@@ -90,6 +91,11 @@ func State(line string) (plan.Observed, error) {
 			return o, err
 		}
 		o.Etcd.Members = append(o.Etcd.Members, e)
+	}
+	for i := range o.Choices {
+		if c := &o.Choices[i]; c.Digest == "" {
+			c.Digest = plan.ChoiceDigest(o, c.Kind, c.Target)
+		}
 	}
 	return o, nil
 }
@@ -211,6 +217,11 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"addons!":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsRefused) },
 		"addons-":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsOutdated) },
 		"kubeconfig":   func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },
+		"decided":      func() { o.Choices = append(o.Choices, plan.Choice{Kind: plan.RemoveVoter, Target: "e" + value}) },
+		"decided-": func() {
+			o.Choices = append(o.Choices, plan.Choice{Kind: plan.RemoveVoter, Target: "e" + value, Digest: "0ther"})
+		},
+		"decided!": func() { o.Choices = append(o.Choices, plan.Choice{Kind: "reboot", Target: value, Digest: "b00t"}) },
 	}
 }
 

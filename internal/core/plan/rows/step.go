@@ -7,7 +7,7 @@ import (
 )
 
 // Step reads a step: "Create cp-4 in a", "RemoveMember e3", "Delete cp-2 counted".
-func Step(text string) plan.Step {
+func Step(o plan.Observed, text string) plan.Step {
 	words := strings.Fields(text)
 	s := plan.Step{Verb: plan.Verb(words[0])}
 	if chore, is := strings.CutPrefix(words[0], string(plan.Write)); is {
@@ -17,6 +17,10 @@ func Step(text string) plan.Step {
 		switch {
 		case s.Verb == plan.EnableDowngrade:
 			s.Version = w
+		case s.Verb == plan.DropChoice && w == "it":
+			s.Choice = o.Choices[0].Digest
+		case s.Verb == plan.DropChoice:
+			s.Choice = w
 		case i == 0 && strings.HasPrefix(w, "e"):
 			s.Member = w
 		case i == 0:
