@@ -39,7 +39,9 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	for _, g := range slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards) {
+	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards,
+		factGuards)
+	for _, g := range kinds {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},
 			meaning{says: g.says + ", in Check", check: g.check, excuse: checkAlone},
