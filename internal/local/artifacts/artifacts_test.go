@@ -142,6 +142,42 @@ func TestDefaultVersion(t *testing.T) {
 	}
 }
 
+// TestFetched: while quorate is compiled, the modules are fetched of what the default version is built from, and of nothing else.
+func TestFetched(t *testing.T) {
+	script, err := os.ReadFile("../../../hack/fetch-modules.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^components="(.*)"$`).FindSubmatch(script)
+	if line == nil {
+		t.Fatal("hack/fetch-modules.sh has no list of components")
+	}
+	fetched := strings.Fields(strings.ReplaceAll(string(line[1]), "$version", DefaultVersion))
+	c, err := Options{Cache: t.TempDir()}.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMaker(t.Context(), c, DefaultVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, leaf := range m.leaves() {
+		switch leaf.Name {
+		case "pause", "cluster-api": // the standard library, and a module of quorate's own
+		case "kubernetes":
+			want = append(want, kubernetesPrefix+DefaultVersion)
+		default:
+			want = append(want, leaf.Name)
+		}
+	}
+	slices.Sort(fetched)
+	slices.Sort(want)
+	if !slices.Equal(fetched, want) {
+		t.Errorf("hack/fetch-modules.sh fetches modules of %v, and %s is built from %v", fetched, DefaultVersion, want)
+	}
+}
+
 // Machines have the minor version of etcd that their kubeadm asks for.
 func TestEtcdFollowsKubernetes(t *testing.T) {
 	for version, want := range map[string]string{"v1.34.4": "etcd", "v1.36.3": "etcd", "v1.37.2": "etcd-3.7", "v1.38.0-alpha.1": "etcd-3.7", "v2.0.0": "etcd-3.7"} {
