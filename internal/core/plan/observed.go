@@ -24,6 +24,8 @@ type Observed struct {
 	Workers []string `json:"workers,omitempty"`
 	// Recovery is the recovery of etcd by a seed that is asked for; the zero value: none is.
 	Recovery Recovery `json:"recovery,omitzero"`
+	// Remains are what the group's etcd can be recovered from. They are known only while it has no quorum, or no machine is left.
+	Remains Remains `json:"remains,omitzero"`
 }
 
 // Recovery is a recovery of the group's etcd: a snapshot, the seed, is restored on one new machine, and all other machines are given up.
