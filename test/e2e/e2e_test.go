@@ -78,6 +78,7 @@ var lives = []struct {
 	{"backup-s3", backupS3},
 	{"recover-survivor", recoverSurvivor},
 	{"recover-all", recoverAll},
+	{"recover-drills", recoverDrills},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

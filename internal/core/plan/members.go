@@ -23,7 +23,7 @@ func stopWithoutQuorum(s *state) opinion {
 	case s.mayHaveQuorum():
 		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), quorumProofTimeout)
 	}
-	return wait("QuorumLost", "%s; a person must decide", s.strength())
+	return wait("QuorumLost", "%s; a person must decide%s", s.strength(), lost{s}.recovery())
 }
 
 // hasQuorum reports whether a majority of the voters is healthy, or no voters are known.
@@ -103,17 +103,18 @@ func (s *state) doubt() (string, string) {
 		if !s.Etcd.Ours() {
 			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join, and nobody is left to be joined; docs/operating.md tells how a first one is made again"
 		}
-		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
+		text := "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
+		return "NoMachineLeft", text + lost{s}.recovery()
 	}
 	if !s.Cluster.Reachable {
-		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable
+		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable + lost{s}.ifLost()
 	}
 	if !s.Etcd.Ours() {
 		return "", ""
 	}
 	switch {
 	case !s.Etcd.Known:
-		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why
+		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why + lost{s}.ifLost()
 	case !s.Etcd.Agreed:
 		return "EtcdDisagrees", "etcd's members disagree: " + s.Etcd.Why
 	case s.twice != "":

@@ -26,6 +26,8 @@ type Observed struct {
 	Recovery Recovery `json:"recovery,omitzero"`
 	// Choices are what a person decided, and is not done yet, sorted by their digest.
 	Choices []Choice `json:"choices,omitempty"`
+	// Remains are what the group's etcd can be recovered from. They are known only while it has no quorum, or no machine is left.
+	Remains Remains `json:"remains,omitzero"`
 }
 
 // Recovery is a recovery of the group's etcd: a snapshot, the seed, is restored on one new machine, and all other machines are given up.

@@ -91,7 +91,9 @@ var rules = []rule{
 	},
 	{
 		name: "stop without quorum",
-		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person must decide.",
+		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person " +
+			"must decide. The message says what the group can be recovered from: the member with the newest data of those that answer, " +
+			"the newest verified backup, and how far each is behind the last revision that was seen.",
 		gives: []Reason{
 			{"UpdatingInPlace", Wait, "too few voters are healthy, one of them on a machine that is updated in place"},
 			{"QuorumUnproven", Wait, "too few voters are healthy, some of them for a moment only"},

@@ -25,6 +25,7 @@ import (
 // recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 // (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
 // decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows);
+// remains=s1,b,f,103 (what can be recovered from: parseRemains);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), closed=DURATION (changes may begin then),
@@ -222,6 +223,7 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 			o.Choices = append(o.Choices, plan.Choice{Kind: plan.RemoveVoter, Target: "e" + value, Digest: "0ther"})
 		},
 		"decided!": func() { o.Choices = append(o.Choices, plan.Choice{Kind: "reboot", Target: value, Digest: "b00t"}) },
+		"remains":  func() { o.Remains = parseRemains(value) },
 	}
 }
 
@@ -249,6 +251,29 @@ func parseClosed(value string) plan.Window {
 		c.Opens = now.Add(in)
 	}
 	return c
+}
+
+// parseRemains reads what can be recovered from, separated by commas: s1 a survivor of revision 100 on machine 1, s1/2 the newest of 2, b a
+// backup of revision 90, f members are reached through the API server alone, 103 the highest revision that was seen.
+func parseRemains(text string) plan.Remains {
+	r := plan.Remains{Recoverable: true}
+	for word := range strings.SplitSeq(text, ",") {
+		rest := strings.TrimLeft(word, "sbf")
+		switch {
+		case strings.HasPrefix(word, "s"):
+			on, of, _ := strings.Cut(rest, "/")
+			r.Survivors, _ = strconv.Atoi(of)
+			r.Survivor = plan.Survivor{Machine: "cp-" + on, Term: 4, Entry: 120, Revision: 100}
+		case word == "b":
+			r.Backup = plan.StoredBackup{Name: "b1", Taken: now.Add(-time.Hour), Revision: 90}
+		case word == "f":
+			r.ForwardOnly = true
+		case rest != "":
+			r.SeenRevision, _ = strconv.Atoi(rest)
+			r.Seen = now.Add(-time.Minute)
+		}
+	}
+	return r
 }
 
 // numbered are the names of machines: 1,2.
