@@ -76,6 +76,7 @@ var lives = []struct {
 	{"backup-s3", backupS3},
 	{"recover-survivor", recoverSurvivor},
 	{"recover-all", recoverAll},
+	{"restore-elsewhere", restoreElsewhere},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

@@ -16,6 +16,9 @@ const (
 	RecoveryBegunAnnotation = "backup.quorate.io/begun"
 	// RecoveryEndedAnnotation is when the control plane served again from the seed, in the form of RFC 3339.
 	RecoveryEndedAnnotation = "backup.quorate.io/ended"
+	// RestoredFromAnnotation is on each object that `quorate restore` made: the UID under which the store has the backup, a slash, and the
+	// backup's name.
+	RestoredFromAnnotation = "backup.quorate.io/restored-from"
 	// SeededByAnnotation is on a Machine, and on its bootstrap data: the UID of the EtcdRecovery by whose seed it was made.
 	SeededByAnnotation = "backup.quorate.io/seeded-by"
 )
