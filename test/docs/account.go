@@ -53,6 +53,7 @@ var account = []accountRow{
 	{row(`docs/release.md: .*`), Runner{Makes, ""}},
 	{row(`docs/scale.md: make bench-upstream.*`), Runner{Measures, ""}},
 
+	{row(`docs/recover.md: quorate restore .*`), Runner{"RUN=restore-elsewhere", "with the store of quorate up, and without being asked"}},
 	{row(`docs/recover.md: quorate recover .*`), Runner{"RUN=recover-survivor", "with another cluster's name, and without being asked"}},
 	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},

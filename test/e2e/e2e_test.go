@@ -79,6 +79,7 @@ var lives = []struct {
 	{"recover-survivor", recoverSurvivor},
 	{"recover-all", recoverAll},
 	{"recover-drills", recoverDrills},
+	{"restore-elsewhere", restoreElsewhere},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

@@ -98,7 +98,7 @@ func (a *app) abort(ctx context.Context, c client.Client, of *lost) error {
 
 // create makes the recovery, and the secret with the identity.
 func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) error {
-	store := controlplanev1.BackupStoreReference{Name: o.store}
+	store := controlplanev1.BackupStoreReference{Kind: controlplanev1.BackupStoreKind(o.storeKind), Name: o.store}
 	if spec := of.group.Kind.Spec(of.object).Backup; store.Name == "" && spec != nil {
 		store = spec.StoreRef
 	}
@@ -119,6 +119,7 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 		},
 		Spec: backupv1alpha1.EtcdRecoverySpec{
 			ClusterName: of.cluster.Name, Backup: o.backup, StoreRef: store, GiveUp: of.machines, Off: o.off,
+			FormerClusterUID: o.former,
 		},
 	}
 	if o.backup == "" {
@@ -250,13 +251,7 @@ func (a *app) approve(ctx context.Context, c client.Client, of *lost, yes bool) 
 			return errNotApproved
 		}
 	}
-	after := r.DeepCopy()
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.ApprovedAnnotation, r.Status.Digest)
-	if err := c.Patch(ctx, after, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("approving EtcdRecovery %s: %w", r.Name, err)
-	}
-	of.recovery = after
-	return nil
+	return of.writeApproval(ctx, c)
 }
 
 // follow tells what the control plane does until it serves from the seed.

@@ -19,10 +19,12 @@ type app struct{ *command.Invocation }
 
 // asked is what flags ask for.
 type asked struct {
-	backup, survivor, store, identity string
-	off                               []string
-	yes, abort                        bool
-	timeout                           time.Duration
+	backup, survivor, store, storeKind, identity string
+	// former is the UID under which the store has the backup, where that was taken by a management cluster that is gone.
+	former     string
+	off        []string
+	yes, abort bool
+	timeout    time.Duration
 }
 
 // Command is `quorate recover`.

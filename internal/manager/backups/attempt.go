@@ -160,7 +160,7 @@ func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, 
 	}
 	client := etcd.Open(found.Credentials)
 	defer client.Close()
-	files, fingerprints, err := Files(ctx, c.APIReader, c.Kind.Type().Kind, found)
+	files, fingerprints, err := Files(ctx, c.Client, c.APIReader, c.Kind.Type().GroupVersionKind, found)
 	if err != nil {
 		return controlplanev1.BackupFailed, err
 	}

@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -316,27 +316,30 @@ func TestFiles(t *testing.T) {
 	secret := func(name string, data map[string][]byte) client.Object {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Data: data}
 	}
-	s := newScene(t, nil, secret("demo-ca", map[string][]byte{"tls.crt": []byte("c"), "tls.key": []byte("k")}), secret("encryption", map[string][]byte{".config": []byte("e")}),
-		secret("other-ca", map[string][]byte{"tls.key": []byte("o")}))
+	from := bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "encryption", Key: "a"}}
+	file := bootstrapv1.File{Path: "/etc/b", ContentFrom: from}
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{file} },
+		secret("demo-ca", map[string][]byte{"tls.crt": []byte("c"), "tls.key": []byte("k")}),
+		secret("encryption", map[string][]byte{".config": []byte("e")}), secret("other-ca", map[string][]byte{"tls.key": []byte("o")}))
 	kcp := &controlplanev1.KubeadmControlPlane{}
 	if err := s.c.Get(t.Context(), key, kcp); err != nil {
 		t.Fatal(err)
 	}
-	content := map[string]any{"spec": map[string]any{"kubeadmConfigSpec": map[string]any{"files": []any{
-		map[string]any{"path": "/etc/a", "content": "x"}, map[string]any{"path": "/etc/b", "contentFrom": map[string]any{"secret": map[string]any{"name": "encryption"}}},
-	}}}}
-	if got := referred(content); len(got) != 1 || got[0] != "encryption" {
-		t.Errorf("%v", got)
-	}
-	files, fingerprints, err := Files(t.Context(), s.c, "KubeadmControlPlane", &observe.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}
+	found := &observe.EtcdMembers{Object: kcp, Cluster: cluster}
+	files, fingerprints, err := Files(t.Context(), s.c, s.c, stacked.New().Type().GroupVersionKind, found)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(files["secrets/demo-ca/tls.key"]) != "k" || !bytes.Contains(files["objects/KubeadmControlPlane.json"], []byte("demo-cp")) || len(files["objects/Cluster.json"]) == 0 || len(files) != 4 {
-		t.Errorf("%d files: %v", len(files), files)
+	for _, name := range []string{
+		"secrets/demo-ca/tls.key", "secrets/encryption/_.config", "objects/KubeadmControlPlane/demo-cp.json", "objects/Cluster/demo.json",
+	} {
+		if len(files[name]) == 0 {
+			t.Errorf("there is no %s", name)
+		}
 	}
-	if len(fingerprints) != 1 || len(fingerprints["demo-ca"]) != 64 {
-		t.Errorf("%v", fingerprints)
+	if len(files) != 5 || len(fingerprints) != 1 || len(fingerprints["demo-ca"]) != 64 {
+		t.Errorf("%d files: %v; fingerprints %v", len(files), files, fingerprints)
 	}
 	for name := range files {
 		if !backup.IsFile(name) {

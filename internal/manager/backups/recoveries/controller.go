@@ -192,8 +192,11 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 	return nil
 }
 
-// identity is the UID under which the store has the group's backups.
+// identity is the UID under which the store has the backups from which the group is recovered.
 func (r *recovery) identity() string {
+	if former := r.Spec.FormerClusterUID; corebackup.IsName(former) {
+		return former
+	}
 	if id := r.group.GetAnnotations()[controlplanev1.BackupIdentityAnnotation]; corebackup.IsName(id) {
 		return id
 	}

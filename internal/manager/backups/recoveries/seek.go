@@ -36,7 +36,7 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	if err != nil {
 		return err
 	}
-	files, fingerprints, err := backups.Files(ctx, c.APIReader, c.Kind.Type().Kind, found)
+	files, fingerprints, err := backups.Files(ctx, c.Client, c.APIReader, c.Kind.Type().GroupVersionKind, found)
 	if err != nil {
 		return err
 	}

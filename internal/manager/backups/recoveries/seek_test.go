@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -127,6 +128,33 @@ func TestIdentity(t *testing.T) {
 		if got := r.identity(); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
+	}
+	r.Spec.FormerClusterUID = "former"
+	if got := r.identity(); got != "former" {
+		t.Errorf("of a former cluster: %q", got)
+	}
+}
+
+// TestSeekFormer: in a new management cluster the backup is looked for under the UID that its Cluster had in the former one, and what is
+// approved tells both apart.
+func TestSeekFormer(t *testing.T) {
+	s := newScene(t)
+	cluster := &clusterv1.Cluster{}
+	if err := s.c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.UID = "new"
+	if err := s.c.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.seeks(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.FormerClusterUID = "cluster" })
+	seed := observe.SeedOf(r)
+	if seed == nil || seed.Backup != backupName || r.Status.Digest == "" {
+		t.Fatalf("seed %+v, conditions %+v", seed, r.Status.Conditions)
+	}
+	r.Spec.FormerClusterUID = ""
+	if r.Status.Digest == observe.RecoveryDigest(r, "new") {
+		t.Error("the digest is that of a recovery of this cluster's own backup")
 	}
 }
 
