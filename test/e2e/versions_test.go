@@ -21,7 +21,7 @@ import (
 // nameOf is the name of a cell's cluster, of letters and digits that tell where a failure is from.
 func nameOf(c compatibility.Cell) string {
 	way := map[string]string{compatibility.InPlace: "place", compatibility.Rolled: "roll"}[c.Way]
-	return fmt.Sprintf("%s%d-%s", way, c.Machines, strings.ReplaceAll(strings.TrimPrefix(c.From+"-"+c.To, "v"), ".", "-"))
+	return fmt.Sprintf("%s%d-%s", way, c.Machines, strings.NewReplacer(".", "-", "v", "").Replace(c.From+"-"+c.To))
 }
 
 // cells are those of all pinned versions; those of FROM and TO only, where these are given.
