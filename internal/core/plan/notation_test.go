@@ -216,7 +216,10 @@ func parseRemains(text string) Remains {
 		switch {
 		case strings.HasPrefix(word, "s"):
 			on, of, _ := strings.Cut(rest, "/")
-			r.Survivors, _ = strconv.Atoi(of)
+			r.Survivors = 1
+			if n, err := strconv.Atoi(of); err == nil {
+				r.Survivors = n
+			}
 			r.Survivor = Survivor{Machine: "cp-" + on, Term: 4, Entry: 120, Revision: 100}
 		case word == "b":
 			r.Backup = StoredBackup{Name: "b1", Taken: now.Add(-time.Hour), Revision: 90}
