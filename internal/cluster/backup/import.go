@@ -13,9 +13,10 @@ import (
 	"github.com/quorate/quorate/internal/core/backup"
 )
 
-// ErrNoArchive is the error of a file that Quorate did not make. A snapshot as etcdctl saves it says neither of which cluster it is nor with
-// which authorities it was taken, and no member's answer proves what it should hold.
-var ErrNoArchive = errors.New("the file is no archive that quorate backup get fetched; a snapshot of etcdctl cannot be proven to be of this cluster")
+// ErrNoArchive is the error of a file that Quorate did not make. A snapshot as etcdctl saves it says neither of which cluster it is nor
+// with which authorities it was taken, and no member's answer proves what it should hold.
+var ErrNoArchive = errors.New("the file is no archive that quorate backup get fetched; " +
+	"a snapshot of etcdctl cannot be proven to be of this cluster")
 
 // Import stores an archive that a person brings as a backup of this cluster, and proves it by restoring it, as Verify does. The archive is
 // one that Quorate made: the manifest inside says of which cluster it is. It is not stored again where the store has it undamaged.

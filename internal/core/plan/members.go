@@ -434,9 +434,13 @@ func (s *state) homeless() []*Member {
 // it, and before that nothing goes or joins that could as well wait. Nor does it while one cannot be asked that may answer.
 func (s *state) placed() opinion {
 	for _, e := range s.homeless() {
+		why := s.cannotSpare(e)
 		switch {
+		case choosing{s}.isChosen(e) && why != "":
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, and a person decided that it goes: it %s", e.label(), why)
 		case e.answersAndVotes():
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: "+
+				"a person gives its Machine back its labels, or decides that it goes (quorate decide)", e.label())
 		case e.Since.IsZero() && s.Now.Before(e.answers()):
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer", e.label())
 		case s.Now.Before(e.answers()):
