@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -106,9 +107,16 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 		return fmt.Errorf("%s names no BackupStore: set --store to the one in which the snapshot is kept meanwhile", facts.Title(of.group))
 	}
 	var identity []byte
+	var identities []age.Identity
 	if file := cmp.Or(o.identity, a.ownIdentity()); file != "" {
 		var err error
-		if identity, _, err = command.ReadIdentities(file); err != nil {
+		if identity, identities, err = command.ReadIdentities(file); err != nil {
+			return err
+		}
+	}
+	if o.file != "" {
+		var err error
+		if o.backup, err = a.bring(ctx, c, of, store, o.file, identities); err != nil {
 			return err
 		}
 	}

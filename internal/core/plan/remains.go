@@ -84,7 +84,8 @@ func (s lost) recovery() string {
 		fmt.Fprintf(&text, "; recovery is possible from %s, and loses every later write: quorate recover", strings.Join(from, ", or from "))
 	}
 	if r.ForwardOnly {
-		text.WriteString("; or let the manager reach port 2379 of a machine whose etcd runs, without --etcd-forward-only")
+		text.WriteString("; or bring an archive of quorate backup get (quorate recover --from-file), " +
+			"or let the manager reach port 2379 of a machine whose etcd runs, without --etcd-forward-only")
 	}
 	return text.String()
 }

@@ -57,8 +57,8 @@ func TestSeek(t *testing.T) {
 	}
 }
 
-// TestSeekTakesOneBackup: after a failure the backup that was taken of the survivor is used, and no other is taken: here no member answers any
-// more.
+// TestSeekTakesOneBackup: after a failure the backup that was taken of the survivor is used, and no other is taken: here no member answers
+// any more.
 func TestSeekTakesOneBackup(t *testing.T) {
 	s := newScene(t)
 	r, _ := s.seeks(func(r *backupv1alpha1.EtcdRecovery) {
@@ -96,6 +96,9 @@ func TestSeekRefuses(t *testing.T) {
 			r.Spec.Backup = ""
 			r.Annotations = map[string]string{backupv1alpha1.RecoverySeedAnnotation: `{"backup":"../other/` + backupName + `","sha256":"ab"}`}
 		}, backupv1alpha1.RecoverySeeking, "invalid name of a backup", soon},
+		"a survivor behind port-forwards": {func(s *scene) { s.by.ForwardOnly = true }, func(r *backupv1alpha1.EtcdRecovery) {
+			r.Spec.Backup, r.Spec.Survivor = "", best
+		}, backupv1alpha1.RecoverySeedRefused, "(--etcd-forward-only), which answers nothing without a quorum", 0},
 		"an encrypted survivor": {(*scene).encrypts, func(r *backupv1alpha1.EtcdRecovery) {
 			r.Spec.Backup, r.Spec.Survivor, r.Spec.IdentitySecretRef.Name = "", best, ""
 		}, backupv1alpha1.RecoverySeedRefused, "the backup of the survivor is encrypted", 0},

@@ -61,6 +61,11 @@ func (c *Controller) ofSurvivor(ctx context.Context, r *recovery, of survivor) (
 			return "", "", fmt.Errorf("reading backup %s, which was taken of %s: %w", was.Backup, was.Member, err)
 		}
 	}
+	if c.ForwardOnly {
+		return "", "", fmt.Errorf("%w: etcd is reached through the cluster's API server alone (--etcd-forward-only), which answers nothing "+
+			"without a quorum, so that no member can be backed up: name a verified backup, or let the manager reach port 2379 of the machine "+
+			"directly", errRefused)
+	}
 	return c.takeSurvivor(ctx, r, of)
 }
 
