@@ -44,6 +44,10 @@ func TestBackupBefore(t *testing.T) {
 			"must not be set without before, such as [MinorVersion]": func(b *controlplanev1.BackupSpec) {
 			b.MaxAgeBefore = &metav1.Duration{Duration: time.Hour}
 		},
+		`spec.backup.lastBackup: Invalid value: "Required": ` +
+			"must be None with deletionPolicy Delete, which deletes the last backup too": func(b *controlplanev1.BackupSpec) {
+			b.LastBackup, b.DeletionPolicy = controlplanev1.LastBackupRequired, controlplanev1.BackupsDelete
+		},
 		`spec.backup.maxAgeBefore: Invalid value: "9m59s": must be from 10m to 168h`:    before(10*time.Minute - time.Second),
 		`spec.backup.maxAgeBefore: Invalid value: "168h0m1s": must be from 10m to 168h`: before(168*time.Hour + time.Second),
 	} {

@@ -153,7 +153,7 @@ func offence(e *auditv1.Event) string {
 		return "in another namespace"
 	case o.Resource == "selfsubjectaccessreviews" || o.Resource == "customresourcedefinitions" && reads:
 		return ""
-	case o.Resource == "clusterbackupstores" && e.Verb == "get", o.Resource == "etcdrecoveries" && reads:
+	case o.Resource == "clusterbackupstores" && e.Verb == "get", o.APIGroup == "backup.quorate.io" && reads:
 		return ""
 	case reads && slices.Contains(watched, o.APIGroup):
 		return ""

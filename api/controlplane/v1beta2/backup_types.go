@@ -75,6 +75,19 @@ const (
 	BackupsDelete BackupDeletionPolicy = "Delete"
 )
 
+// LastBackup says whether a last backup is taken before the machines are deleted.
+//
+// +kubebuilder:validation:Enum=None;Required
+type LastBackup string
+
+// The values of LastBackup.
+const (
+	// LastBackupNone deletes the machines at once. It is the default.
+	LastBackupNone LastBackup = "None"
+	// LastBackupRequired deletes them once a backup is verified that was taken since the deletion.
+	LastBackupRequired LastBackup = "Required"
+)
+
 // BackupBefore names changes of machines before which a verified backup of etcd is needed.
 //
 // +kubebuilder:validation:Enum=MinorVersion;InPlaceSingle;EtcdVersion
@@ -122,6 +135,12 @@ type BackupSpec struct {
 	// when all machines are gone. They are kept where only the control plane or the EtcdCluster is deleted. Defaults to Retain.
 	// +optional
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// lastBackup is whether a last backup is taken and verified when this object is deleted, before its machines are: Required, or None. While
+	// there is none the deletion waits with the reason LastBackupRequired, also without a quorum; None lets it go on without one. A cluster
+	// that was never initialised needs none. Required cannot be combined with deletionPolicy Delete. Defaults to None.
+	// +optional
+	LastBackup LastBackup `json:"lastBackup,omitempty"`
 
 	// encryption encrypts backups. Only encrypted backups hold the keys without which a snapshot restores nothing: without encryption the authorities of the
 	// cluster must be kept elsewhere.

@@ -28,6 +28,10 @@ func CheckSpec(spec *controlplanev1.BackupSpec, at *field.Path) field.ErrorList 
 			all = append(all, field.Invalid(at.Child("encryption", "recipients").Index(i), recipient, err.Error()))
 		}
 	}
+	if spec.LastBackup == controlplanev1.LastBackupRequired && spec.DeletionPolicy == controlplanev1.BackupsDelete {
+		why := "must be None with deletionPolicy Delete, which deletes the last backup too"
+		all = append(all, field.Invalid(at.Child("lastBackup"), spec.LastBackup, why))
+	}
 	return append(all, checkBefore(spec, at)...)
 }
 

@@ -27,6 +27,18 @@ func checkBackup(o plan.Observed, what string) error {
 	return nil
 }
 
+// checkLastBackup refuses what takes data of a group away that is being deleted and needs a last backup first.
+func checkLastBackup(o plan.Observed) error {
+	b := o.Group.Backup
+	switch {
+	case b.Last.IsZero() || !ours(o.Etcd):
+		return nil
+	case b.Taken.Before(b.Last), b.Taken.Sub(o.Now) > time.Minute:
+		return errors.New("the group needs a verified backup first that was taken since it is being deleted")
+	}
+	return nil
+}
+
 // checkRequest allows a backup to be asked for where one is needed.
 func checkRequest(o plan.Observed) error {
 	if err := checkApproved(o, "a backup would be taken before a change"); err != nil {

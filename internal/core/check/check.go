@@ -143,6 +143,11 @@ func checkSurplus(s plan.Step) error {
 
 // checkLast allows what ends a group: its quorum is given up.
 func checkLast(o plan.Observed, s plan.Step) error {
+	if s.Verb != plan.Finish {
+		if err := checkLastBackup(o); err != nil {
+			return err
+		}
+	}
 	switch s.Verb {
 	case plan.Delete:
 		_, err := machineNamed(o, s.Machine)

@@ -108,6 +108,24 @@ func (g gate) wait() opinion {
 	return wait(BackupRequired, "%s", why)
 }
 
+// LastBackupRequired is the reason of a deletion that waits for a last backup.
+const LastBackupRequired = "LastBackupRequired"
+
+// waitForLast waits for a last backup before the machines of a group that is being deleted go: the data goes with them. The controller that
+// takes it sees by itself that the group is being deleted.
+func (g gate) waitForLast() opinion {
+	b := g.s.Group.Backup
+	if b.Last.IsZero() || !g.s.Etcd.Ours() || len(g.s.machines) == 0 || !b.Taken.Before(b.Last) && !b.Taken.After(g.s.Now.Add(mostAhead)) {
+		return pass("no last backup is needed, or there is one")
+	}
+	trouble := ""
+	if b.Trouble != "" {
+		trouble = "; " + b.Trouble
+	}
+	return wait(LastBackupRequired, "%s is being deleted, and a last verified backup is taken before its machines are%s; "+
+		"spec.backup.lastBackup None deletes it without one", g.s.Group.Name, trouble)
+}
+
 // BackupRequired is the reason of a wait for a verified backup, and of the step that asks for it.
 const BackupRequired = "BackupRequired"
 

@@ -24,6 +24,9 @@ func deleteGroup(s *state) opinion {
 		}
 		return wait("WorkersRemain", "%s of the cluster must go first: %s", count(len(s.Workers), "other machine"), strings.Join(s.Workers, ", "))
 	}
+	if v := (gate{s}).waitForLast(); v.decided {
+		return v
+	}
 	for _, m := range s.machines {
 		if !m.Deleting {
 			return do(Step{Verb: Delete, Machine: m.Name}, "GroupDeleting", "%s is being deleted with all its machines", s.Group.Name)

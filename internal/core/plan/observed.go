@@ -96,6 +96,8 @@ type Backup struct {
 	Taken time.Time `json:"taken,omitzero"`
 	// Required is since when the group needs a verified backup that was taken then or later; zero: it has not needed any.
 	Required time.Time `json:"required,omitzero"`
+	// Last is since when the group is being deleted and needs a last backup first, taken then or later; zero: it needs none.
+	Last time.Time `json:"last,omitzero"`
 	// Trouble is what came of the last attempt, for people: why the store cannot be used, or the backup not be taken or verified. Empty:
 	// nothing is known to be wrong.
 	Trouble string `json:"trouble,omitempty"`

@@ -25,6 +25,7 @@ var rules = []rule{
 			{"MachineDeleting", RemoveMember, "while workers remain, as in finish removals"},
 			{"MachineDeleting", AddPlaceholder, "while workers remain, as in finish removals"},
 			{"MachineDeleting", ReleaseHook, "while workers remain, as in finish removals"},
+			{LastBackupRequired, Wait, "spec.backup.lastBackup is Required, and no verified backup was taken since the deletion"},
 			{"GroupDeleting", Delete, "the group is being deleted, and this machine with it"},
 			{"GroupDeleting", ReleaseHook, "nobody needs the member any more"},
 			{"GroupDeleting", Wait, "its machines are going"},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/drift"
@@ -23,6 +25,14 @@ func MaxBackupAge(spec *controlplanev1.BackupSpec) time.Duration {
 		return defaultBackupAge
 	}
 	return spec.MaxAgeBefore.Duration
+}
+
+// LastBackup returns since when an object is being deleted and needs a last backup first; zero: it needs none.
+func LastBackup(object client.Object, spec *controlplanev1.BackupSpec) time.Time {
+	if spec == nil || spec.LastBackup != controlplanev1.LastBackupRequired || object.GetDeletionTimestamp().IsZero() {
+		return time.Time{}
+	}
+	return object.GetDeletionTimestamp().Time
 }
 
 // StoreOf names a store by its kind and name: a BackupStore and a ClusterBackupStore may have the same name.
@@ -69,12 +79,15 @@ func ParseVerifiedBackup(text string) VerifiedBackup {
 	return b
 }
 
-// addBackup adds what is known of backups, where a change may need one. A backup of another cluster, or in another store than the one that
-// is named now, does not count.
+// addBackup adds what is known of backups, where a change or a deletion may need one. A backup of another cluster, or in another store than
+// the one that is named now, does not count.
 func (t wants) addBackup() {
 	spec := t.Spec.Backup
-	age := MaxBackupAge(spec)
-	if age == 0 || !t.Spec.HoldsQuorum {
+	age, last := MaxBackupAge(spec), LastBackup(t.Object, spec)
+	if !t.Facts.Group.Initialized {
+		last = time.Time{} // there is nothing to lose
+	}
+	if age == 0 && last.IsZero() || !t.Spec.HoldsQuorum {
 		return
 	}
 	p, b := &t.Facts.Policy, &t.Facts.Group.Backup
@@ -84,9 +97,10 @@ func (t wants) addBackup() {
 	if v.Store == StoreOf(spec.StoreRef) && v.UID == annotations[controlplanev1.BackupIdentityAnnotation] {
 		b.Name, b.Taken = v.Name, v.Taken
 	}
+	b.Last = last
 	b.Required, _ = time.Parse(time.RFC3339, annotations[controlplanev1.BackupRequiredAnnotation]) // what is no time is replaced
 	for _, c := range t.Object.GetConditions() {
-		if c.Type == controlplanev1.BackupCurrentCondition && !b.Required.IsZero() {
+		if c.Type == controlplanev1.BackupCurrentCondition && !(b.Required.IsZero() && b.Last.IsZero()) {
 			b.Trouble = trouble(c.Reason, c.Message)
 		}
 	}

@@ -85,11 +85,44 @@ func TestAddBackup(t *testing.T) {
 			t.Errorf("%s: %+v, not older than %s; want %+v and %s", name, got, v.Facts.Policy.MaxBackupAge, test.want, test.age)
 		}
 	}
+	last(t, spec(), noted, found)
 	s := Spec{HoldsQuorum: true, Backup: spec()}
 	s.Backup.Before = []controlplanev1.BackupBefore{controlplanev1.BackupBeforeInPlaceSingle}
 	v := &View{Object: &controlplanev1.KubeadmControlPlane{}, Spec: s}
 	if (wants{v}).addBackup(); !v.Facts.Policy.BackupBeforeSingle {
 		t.Error("InPlaceSingle is not read")
+	}
+}
+
+// last: a group that is being deleted needs a last backup where its spec says so and it was initialised, whether changes need one or not.
+func last(t *testing.T, spec *controlplanev1.BackupSpec, noted string, found plan.Backup) {
+	t.Helper()
+	deleted := metav1.NewTime(found.Taken.Add(-time.Minute))
+	spec.Before, spec.LastBackup = nil, controlplanev1.LastBackupRequired
+	with := found
+	with.Last = deleted.Time
+	for name, test := range map[string]struct {
+		change func(*View)
+		want   plan.Backup
+	}{
+		"needed":          {nil, with},
+		"not deleted":     {func(v *View) { v.Object.SetDeletionTimestamp(nil) }, plan.Backup{}},
+		"not wanted":      {func(v *View) { v.Spec.Backup.LastBackup = controlplanev1.LastBackupNone }, plan.Backup{}},
+		"not initialised": {func(v *View) { v.Facts.Group.Initialized = false }, plan.Backup{}},
+		"etcd elsewhere":  {func(v *View) { v.Spec.HoldsQuorum = false }, plan.Backup{}},
+		"no backups":      {func(v *View) { v.Spec.Backup = nil }, plan.Backup{}},
+	} {
+		kcp := &controlplanev1.KubeadmControlPlane{}
+		kcp.Annotations = map[string]string{controlplanev1.BackupVerifiedAnnotation: noted, controlplanev1.BackupIdentityAnnotation: "u1"}
+		kcp.DeletionTimestamp = &deleted
+		v := &View{Object: kcp, Spec: Spec{HoldsQuorum: true, Backup: spec.DeepCopy()}}
+		v.Facts.Group.Initialized = true
+		if test.change != nil {
+			test.change(v)
+		}
+		if (wants{v}).addBackup(); v.Facts.Group.Backup != test.want || v.Facts.Policy.MaxBackupAge != 0 {
+			t.Errorf("last, %s: %+v, want %+v", name, v.Facts.Group.Backup, test.want)
+		}
 	}
 }
 

@@ -13,11 +13,21 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// required is since when a change of machines waits for a verified backup that was taken then or later; zero: none does.
+// needsNote reports whether something is decided by the newest verified backup: a change of machines, or their deletion.
+func (l *look) needsNote() bool {
+	return observe.MaxBackupAge(l.spec) > 0 || !observe.LastBackup(l.object, l.spec).IsZero()
+}
+
+// required is since when a change of machines, or their deletion, waits for a verified backup that was taken then or later; zero: none
+// does.
 func (l *look) required(now time.Time) time.Time {
-	since, err := time.Parse(time.RFC3339, l.object.GetAnnotations()[controlplanev1.BackupRequiredAnnotation])
-	if err != nil || observe.MaxBackupAge(l.spec) == 0 {
-		return time.Time{}
+	since := observe.LastBackup(l.object, l.spec)
+	if since.IsZero() {
+		var err error
+		since, err = time.Parse(time.RFC3339, l.object.GetAnnotations()[controlplanev1.BackupRequiredAnnotation])
+		if err != nil || observe.MaxBackupAge(l.spec) == 0 {
+			return time.Time{}
+		}
 	}
 	if newest, found := backup.NewestVerified(l.catalog.UID, l.stored(), now); found && !newest.Taken.Before(since) {
 		return time.Time{}
@@ -35,7 +45,8 @@ func (l *look) isRequired(now time.Time) bool {
 	if since.IsZero() || !l.known.attempted.Before(since) {
 		return false
 	}
-	return tooLate(l.spec, l.known.took) == "" || !now.Before(l.known.attempted.Add(l.known.took+pause))
+	late := observe.LastBackup(l.object, l.spec).IsZero() && tooLate(l.spec, l.known.took) != ""
+	return !late || !now.Before(l.known.attempted.Add(l.known.took+pause))
 }
 
 // tooLate says that a backup which took so long is too old for the change that waits for it; empty: it is not.
@@ -51,7 +62,7 @@ func tooLate(spec *controlplanev1.BackupSpec, took time.Duration) string {
 // noteVerified writes down, where a move keeps it, which verified backup of the group the store has. Changes of machines are decided by
 // that. Nobody else writes it, so that it does not matter what else of the object has changed.
 func (c *Controller) noteVerified(ctx context.Context, l *look) error {
-	if observe.MaxBackupAge(l.spec) == 0 {
+	if !l.needsNote() {
 		return c.forgetVerified(ctx, l)
 	}
 	var note observe.VerifiedBackup

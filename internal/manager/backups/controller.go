@@ -131,6 +131,9 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	spec := c.Kind.Spec(object)
 	left := c.LeaveLabelled && object.GetLabels()[clusterv1.WatchLabel] != ""
 	if !object.GetDeletionTimestamp().IsZero() && !left {
+		if c.needsLast(object) {
+			return c.takeLast(ctx, object)
+		}
 		c.forget(request.NamespacedName)
 		return c.leave(ctx, object)
 	}
@@ -201,9 +204,11 @@ func (c *Controller) forget(key types.NamespacedName) {
 // look opens the store, takes a backup if one is due, and reports.
 func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable) (ctrl.Result, error) {
 	k := c.of(object)
-	object, err := c.hold(ctx, object, spec.DeletionPolicy == controlplanev1.BackupsDelete)
-	if err != nil {
-		return ctrl.Result{}, err
+	if object.GetDeletionTimestamp().IsZero() {
+		var err error
+		if object, err = c.hold(ctx, object, spec.DeletionPolicy == controlplanev1.BackupsDelete); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	object, id, err := c.identity(ctx, object, cluster)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,6 +41,37 @@ func (c *Controller) hold(ctx context.Context, object observe.Object, wanted boo
 		return nil, fmt.Errorf("changing the finalizers of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
 	return after, nil
+}
+
+// needsLast reports whether the deletion of a group waits for a last backup. Once one is noted the machines go, and the store is not looked
+// at any more: one that fails then must not stop a deletion half way.
+func (c *Controller) needsLast(object observe.Object) bool {
+	_, initialized := object.GetAnnotations()[controlplanev1.InitializedAnnotation]
+	initialized = initialized || ptr.Deref(*c.Kind.Status(object).Initialized, false)
+	spec := c.Kind.Spec(object)
+	since := observe.LastBackup(object, spec.Backup)
+	if since.IsZero() || !spec.HoldsQuorum || !initialized {
+		return false
+	}
+	noted := observe.ParseVerifiedBackup(object.GetAnnotations()[controlplanev1.BackupVerifiedAnnotation])
+	return noted.Taken.Before(since) || noted.Store != observe.StoreOf(spec.Backup.StoreRef)
+}
+
+// takeLast takes the last backup of a group that is being deleted.
+func (c *Controller) takeLast(ctx context.Context, object observe.Object) (ctrl.Result, error) {
+	cluster, err := c.cluster(ctx, object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if cluster == nil || annotations.IsPaused(cluster, object) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	spec := c.Kind.Spec(object).Backup
+	timetable, err := backup.ParseSchedule(spec.Schedule, spec.TimeZone)
+	if err != nil {
+		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: err, reason: controlplanev1.BackupFailed})
+	}
+	return c.look(ctx, object, cluster, spec, timetable)
 }
 
 // leave is for a group that is being deleted. Where spec.backup.deletionPolicy says so and its Cluster goes too, its backups are deleted

@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/group/observe"
 )
 
 // machinesLeft is the finalizer of whoever deletes the machines.
@@ -177,5 +178,56 @@ func (d *deletion) strangers() {
 	damaged := uid + "/20261127t170312z-x7k2p/manifest.json"
 	if err := d.catalog.Store.Put(d.t.Context(), damaged, strings.NewReader("{")); err != nil {
 		d.t.Fatal(err)
+	}
+}
+
+// TestLastBackup: a control plane that is being deleted has a backup taken, whatever the schedule says, and notes it; after that the store
+// is not looked at any more. What never was initialised, and what wants none, has none.
+func TestLastBackup(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*controlplanev1.KubeadmControlPlane)
+		tried  bool
+	}{
+		"wanted":      {nil, true},
+		"not wanted":  {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Backup.LastBackup = controlplanev1.LastBackupNone }, false},
+		"no etcd":     {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.ManagedExternalEtcdRef.Kind = "EtcdCluster" }, false},
+		"never a one": {func(k *controlplanev1.KubeadmControlPlane) { k.Status.Initialization.ControlPlaneInitialized = nil }, false},
+		"after a move": {func(k *controlplanev1.KubeadmControlPlane) {
+			k.Status.Initialization.ControlPlaneInitialized = nil
+			k.Annotations = map[string]string{controlplanev1.InitializedAnnotation: "true"}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) {
+				k.Spec.Backup.LastBackup, k.Spec.Backup.Schedule, k.Finalizers = controlplanev1.LastBackupRequired, "0 0 29 2 *", []string{machinesLeft}
+				if test.change != nil {
+					test.change(k)
+				}
+			}, hostStore())
+			put(t, s.catalog(uid), hoursAgo(1), true)
+			kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			if err := s.c.Delete(t.Context(), kcp); err != nil {
+				t.Fatal(err)
+			}
+			kcp, text, again := s.look()
+			tried := kcp.Status.Backup.LastAttempt.Reason == controlplanev1.BackupFailed && strings.Contains(text, "the last attempt (Failed)")
+			if tried != test.tried || again.RequeueAfter > time.Minute || (again.RequeueAfter > 0) != tried {
+				t.Fatalf("tried is %t, looked at again after %s: %s", tried, again.RequeueAfter, text)
+			}
+			if !tried {
+				return
+			}
+			last := put(t, s.catalog(uid), time.Now().UTC().Truncate(time.Second).Add(time.Second), true)
+			kcp, _, _ = s.look()
+			noted := observe.ParseVerifiedBackup(kcp.Annotations[controlplanev1.BackupVerifiedAnnotation])
+			if noted.Name != last || noted.Taken.Before(kcp.DeletionTimestamp.Time) {
+				t.Fatalf("noted is %+v, want %s, at or after %s", noted, last, kcp.DeletionTimestamp)
+			}
+			s.Stores.Folder += "/gone"
+			kcp, _, again = s.look()
+			if now := kcp.Annotations[controlplanev1.BackupVerifiedAnnotation]; again.RequeueAfter > 0 || now != noted.String() {
+				t.Errorf("after it was noted: again after %s, noted is %s", again.RequeueAfter, now)
+			}
+		})
 	}
 }

@@ -30,7 +30,8 @@ import (
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), closed=DURATION (changes may begin then),
 // gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
-// was asked for), down (the store is), single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
+// was asked for), down (the store is), final=AGE (since when a last one is needed),
+// single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
 // ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
@@ -141,6 +142,7 @@ func wordsOfGroup(o *plan.Observed, value string, number int) map[string]func() 
 		"unreadable": func() { o.Group.ReplacementsUnreadable = `the annotation quorate-replacements is "x"` },
 		"backup":     func() { o.Group.Backup.Name, o.Group.Backup.Taken = "b1", ago(value) },
 		"asked":      func() { o.Group.Backup.Required = ago(value) },
+		"final":      func() { o.Group.Backup.Last = ago(value) },
 		"down":       func() { o.Group.Backup.Trouble = "the store does not answer: connection refused" },
 		"inactive":   func() { o.Group.Inactive = true },
 		"deleting":   func() { o.Group.Deleting = true },
