@@ -11,11 +11,17 @@ const (
 	// RecoverySeedAnnotation describes the backup that is to be restored, as JSON. Quorate writes it once it found the backup, or took one
 	// of the survivor. It is not changed after that.
 	RecoverySeedAnnotation = "backup.quorate.io/seed"
+	// RecoveryTakenAnnotation describes the backup that Quorate took of the survivor, as JSON, from the moment on when the store has it. Until
+	// it is the seed, it is looked at again, and no other is taken.
+	RecoveryTakenAnnotation = "backup.quorate.io/taken"
 	// RecoveryBegunAnnotation is when the recovery began, in the form of RFC 3339. From then on nothing else is done to the control plane's
 	// machines.
 	RecoveryBegunAnnotation = "backup.quorate.io/begun"
 	// RecoveryEndedAnnotation is when the control plane served again from the seed, in the form of RFC 3339.
 	RecoveryEndedAnnotation = "backup.quorate.io/ended"
+	// RestoredFromAnnotation is on each object that `quorate restore` made: the UID under which the store has the backup, a slash, and the
+	// backup's name.
+	RestoredFromAnnotation = "backup.quorate.io/restored-from"
 	// SeededByAnnotation is on a Machine, and on its bootstrap data: the UID of the EtcdRecovery by whose seed it was made.
 	SeededByAnnotation = "backup.quorate.io/seeded-by"
 )
@@ -29,6 +35,8 @@ const (
 	RecoverySeeking = "SeekingSeed"
 	// RecoverySeedRefused is the reason where the seed cannot be planted.
 	RecoverySeedRefused = "SeedRefused"
+	// RecoverySeedDamaged is the reason where the backup in the store is not the one that its manifest describes: it was changed or damaged.
+	RecoverySeedDamaged = "SeedDamaged"
 	// RecoveryNotNeeded is the reason while etcd has a quorum.
 	RecoveryNotNeeded = "NotNeeded"
 	// RecoveryUnapproved is the reason while the recovery waits for a person's approval.
@@ -42,7 +50,8 @@ const (
 // EtcdRecoverySpec says from what etcd is recovered, and which machines are given up for it.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.survivor) != has(self.backup)",message="exactly one of survivor and backup must be set"
-// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName && self.giveUp == oldSelf.giveUp && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor) && (!has(self.backup) || !has(oldSelf.backup) || self.backup == oldSelf.backup) && self.storeRef == oldSelf.storeRef",message="only off and identitySecretRef may change: for another recovery, delete this one and create another"
+// +kubebuilder:validation:XValidation:rule="!has(self.formerClusterUID) || has(self.backup)",message="formerClusterUID requires backup"
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName && self.giveUp == oldSelf.giveUp && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor) && (!has(self.backup) || !has(oldSelf.backup) || self.backup == oldSelf.backup) && self.storeRef == oldSelf.storeRef && has(self.formerClusterUID) == has(oldSelf.formerClusterUID) && (!has(self.formerClusterUID) || self.formerClusterUID == oldSelf.formerClusterUID)",message="only off and identitySecretRef may change: for another recovery, delete this one and create another"
 type EtcdRecoverySpec struct {
 	// clusterName is the name of the Cluster in the same namespace.
 	// +required
@@ -61,6 +70,15 @@ type EtcdRecoverySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Backup string `json:"backup,omitempty"`
+
+	// formerClusterUID is the UID under which the store has the backup, where another management cluster took it and is gone: its Machines
+	// are not known here. Setting it says that none of them runs any more. Their Nodes are deleted once the control plane serves. Empty:
+	// the backup is one of this cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	FormerClusterUID string `json:"formerClusterUID,omitempty"`
 
 	// storeRef is the store in which the backup is, and in which the backup of a survivor is stored.
 	// +required

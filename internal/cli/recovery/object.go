@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -98,7 +99,7 @@ func (a *app) abort(ctx context.Context, c client.Client, of *lost) error {
 
 // create makes the recovery, and the secret with the identity.
 func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) error {
-	store := controlplanev1.BackupStoreReference{Name: o.store}
+	store := controlplanev1.BackupStoreReference{Kind: controlplanev1.BackupStoreKind(o.storeKind), Name: o.store}
 	if spec := of.group.Kind.Spec(of.object).Backup; store.Name == "" && spec != nil {
 		store = spec.StoreRef
 	}
@@ -106,9 +107,16 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 		return fmt.Errorf("%s names no BackupStore: set --store to the one in which the snapshot is kept meanwhile", facts.Title(of.group))
 	}
 	var identity []byte
+	var identities []age.Identity
 	if file := cmp.Or(o.identity, a.ownIdentity()); file != "" {
 		var err error
-		if identity, _, err = command.ReadIdentities(file); err != nil {
+		if identity, identities, err = command.ReadIdentities(file); err != nil {
+			return err
+		}
+	}
+	if o.file != "" {
+		var err error
+		if o.backup, err = a.bring(ctx, c, of, store, o.file, identities); err != nil {
 			return err
 		}
 	}
@@ -119,6 +127,7 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 		},
 		Spec: backupv1alpha1.EtcdRecoverySpec{
 			ClusterName: of.cluster.Name, Backup: o.backup, StoreRef: store, GiveUp: of.machines, Off: o.off,
+			FormerClusterUID: o.former,
 		},
 	}
 	if o.backup == "" {
@@ -211,7 +220,7 @@ func (a *app) awaitSeed(ctx context.Context, c client.Client, of *lost) error {
 			return nil
 		}
 		if is := conditions.Get(of.recovery, backupv1alpha1.RecoveredCondition); is != nil {
-			if is.Reason == backupv1alpha1.RecoverySeedRefused {
+			if is.Reason == backupv1alpha1.RecoverySeedRefused || is.Reason == backupv1alpha1.RecoverySeedDamaged {
 				return fmt.Errorf("EtcdRecovery %s: %s; quorate recover %s --abort deletes it", of.recovery.Name, is.Message, of.cluster.Name)
 			}
 			if is.Message != said && is.Message != "" {
@@ -250,13 +259,7 @@ func (a *app) approve(ctx context.Context, c client.Client, of *lost, yes bool) 
 			return errNotApproved
 		}
 	}
-	after := r.DeepCopy()
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, controlplanev1.ApprovedAnnotation, r.Status.Digest)
-	if err := c.Patch(ctx, after, client.MergeFromWithOptions(r, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("approving EtcdRecovery %s: %w", r.Name, err)
-	}
-	of.recovery = after
-	return nil
+	return of.writeApproval(ctx, c)
 }
 
 // follow tells what the control plane does until it serves from the seed.

@@ -19,10 +19,12 @@ type app struct{ *command.Invocation }
 
 // asked is what flags ask for.
 type asked struct {
-	backup, survivor, store, identity string
-	off                               []string
-	yes, abort                        bool
-	timeout                           time.Duration
+	backup, survivor, store, storeKind, identity, file string
+	// former is the UID under which the store has the backup, where that was taken by a management cluster that is gone.
+	former     string
+	off        []string
+	yes, abort bool
+	timeout    time.Duration
 }
 
 // Command is `quorate recover`.
@@ -40,6 +42,7 @@ the recovery goes on by itself, and the command follows it.`,
 		Example: `  quorate recover demo                                         # from the member with the newest data
   quorate recover demo --from 20261127t170312z-x7k2p           # from a backup
   quorate recover demo --from 20261127t170312z-x7k2p --identity key.txt
+  quorate recover demo --from-file demo.tar.zst.age             # an archive that quorate backup get fetched
   quorate recover demo --off demo-cp-2                         # a machine whose infrastructure cannot be deleted is off for good
   quorate recover demo --abort                                 # before it has begun`,
 		Args:              command.OneArgumentAtMost,
@@ -61,6 +64,8 @@ the recovery goes on by itself, and the command follows it.`,
 	a.AddManagementTo(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.backup, "from", "", "name of the verified backup to restore, as quorate backup list shows it")
+	f.StringVar(&o.file, "from-file", "",
+		"archive that quorate backup get fetched; it is stored in the BackupStore and verified, and then restored as with --from")
 	f.StringVar(&o.survivor, "survivor", "Best", "Machine whose etcd member is backed up and restored; Best: the one with the newest data")
 	f.StringVar(&o.store, "store", "", "BackupStore of the backup. Defaults to that of the control plane's spec.backup")
 	f.StringVar(&o.identity, "identity", "",
@@ -78,7 +83,9 @@ func (o *asked) check() error {
 		return command.Usagef("invalid --timeout %q: must be greater than 0", o.timeout)
 	case o.backup != "" && o.survivor != best:
 		return command.Usagef("--from and --survivor cannot be combined")
-	case o.abort && (o.backup != "" || o.survivor != best || o.identity != "" || len(o.off) > 0 || o.yes):
+	case o.file != "" && (o.backup != "" || o.survivor != best):
+		return command.Usagef("--from-file cannot be combined with --from or --survivor")
+	case o.abort && (o.backup != "" || o.file != "" || o.survivor != best || o.identity != "" || len(o.off) > 0 || o.yes):
 		return command.Usagef("--abort cannot be combined with other flags than --timeout")
 	}
 	return nil
@@ -94,6 +101,8 @@ func (a *app) recover(ctx context.Context, c client.Client, key client.ObjectKey
 		return a.abort(ctx, c, of)
 	}
 	if of.recovery == nil {
+		p := of.group.Kind.Status(of.object).Plan
+		a.NewScreen().Printf("%s: %s", p.Reason, p.Message) // it says what the control plane can be recovered from
 		if err := a.create(ctx, c, of, o); err != nil {
 			return err
 		}

@@ -165,6 +165,9 @@ func TestCheck(t *testing.T) {
 		"two sources":        func(o *asked) { o.backup, o.survivor = "b1", "demo-cp-1" },
 		"abort and a backup": func(o *asked) { o.abort, o.backup = true, "b1" },
 		"abort and yes":      func(o *asked) { o.abort, o.yes = true, true },
+		"abort and a file":   func(o *asked) { o.abort, o.file = true, "f" },
+		"a backup and file":  func(o *asked) { o.backup, o.file = "b1", "f" },
+		"survivor and file":  func(o *asked) { o.survivor, o.file = "demo-cp-2", "f" },
 	} {
 		o := good
 		change(&o)

@@ -227,6 +227,21 @@ func (c Catalog) Snapshot(ctx context.Context, name string, identities []age.Ide
 	return err
 }
 
+// Files returns the files that the archive of a backup holds beside the snapshot. The archive is read to its end and compared with its
+// manifest.
+func (c Catalog) Files(ctx context.Context, m *backup.Manifest, identities []age.Identity) (_ map[string][]byte, err error) {
+	body, err := c.Archive(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	contents, err := check(m, body, identities, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	return contents.Files, nil
+}
+
 // Proof says how a backup is verified.
 type Proof struct {
 	// Restored is what the snapshot became while the backup was taken. The archive is read back then and compared by its digest only.
@@ -270,15 +285,30 @@ func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verific
 	return v, c.Store.Put(ctx, c.key(e.Name, verifiedObject), bytes.NewReader(data))
 }
 
+// ErrNotFound is the error of a backup that the store does not have.
+var ErrNotFound = store.ErrNotFound
+
+// ErrDamaged is the error of an archive that is not the one that its manifest describes.
+var ErrDamaged = errors.New("the archive in the store is not the one that the manifest describes: it was changed or damaged")
+
+// Compare reads the archive of a backup, and compares it with its manifest. The error is ErrDamaged where they differ; others say that the
+// store could not be read.
+func (c Catalog) Compare(ctx context.Context, m *backup.Manifest) error {
+	body, err := c.Archive(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return compare(m, body)
+}
+
 func compare(m *backup.Manifest, body io.Reader) error {
 	sum, err := archive.Sum(io.LimitReader(body, m.Archive.Size+1))
 	if err == nil && sum != m.Archive.Digest {
-		err = errChanged
+		err = ErrDamaged
 	}
 	return err
 }
-
-var errChanged = errors.New("the archive in the store is not the one that the manifest describes: it was changed or damaged")
 
 // Restore reads an archive, compares it with its manifest and restores it in a scratch folder.
 func Restore(ctx context.Context, m *backup.Manifest, body io.Reader, p Proof) (*backup.Restored, error) {
@@ -286,7 +316,7 @@ func Restore(ctx context.Context, m *backup.Manifest, body io.Reader, p Proof) (
 	if err != nil {
 		return nil, err
 	}
-	if err := check(m, body, p.Identities, s); err != nil {
+	if _, err := check(m, body, p.Identities, s); err != nil {
 		s.Discard()
 		return nil, err
 	}
@@ -294,7 +324,7 @@ func Restore(ctx context.Context, m *backup.Manifest, body io.Reader, p Proof) (
 }
 
 // check reads an archive to its end, compares all of it with the manifest beside it, and writes the snapshot to a stream.
-func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.Writer) error {
+func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.Writer) (*archive.Contents, error) {
 	sums, writes := io.Pipe()
 	summed := make(chan error, 1)
 	go func() {
@@ -311,23 +341,23 @@ func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.
 	different := <-summed
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
+		return nil, err
 	case err == nil:
 		err = different
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	outside := *m
 	outside.Archive = nil
 	a, err := outside.Encode()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if b, err := contents.Manifest.Encode(); err != nil || !bytes.Equal(a, b) {
-		return errors.New("the manifest inside the archive is not the one beside it")
+		return nil, errors.New("the manifest inside the archive is not the one beside it")
 	}
-	return nil
+	return contents, nil
 }
 
 // Delete deletes a backup: its manifest first, so that what is left, if that is all, is no backup any more.

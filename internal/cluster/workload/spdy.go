@@ -13,8 +13,8 @@ import (
 )
 
 // Frames of SPDY/3.1 (https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1), as far as a client of port-forwards meets
-// them. Libraries keep a compressor for headers with each connection, 0.8 MB of memory that is used twice, when the two streams are
-// opened; frames that are stored as they are need none, and headers of answers say nothing that is asked for.
+// them. Libraries keep a compressor for headers with each connection, 0.8 MB of memory (docs/architecture.md) that is used twice, when the
+// two streams are opened; frames that are stored as they are need none, and headers of answers say nothing that is asked for.
 const (
 	frameHeader   = 8
 	controlBit    = 0x80

@@ -21,7 +21,7 @@ import (
 // certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 // recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
-// (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
+// (ago), begun+ (it has begun), off=1,2 (machines that are off for good); remains=s1,b,f,103 (what can be recovered from: parseRemains);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
 // long ago), unreadable (who was), gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
@@ -174,6 +174,7 @@ func parseWanted(o *Observed, i int, word string) error {
 			o.Recovery = Recovery{Name: "r", Seed: "b1", Approved: now.Add(-time.Minute), GiveUp: numbered(value)}
 		},
 		"seedless":   func() { o.Recovery.Seed = "" },
+		"remains":    func() { o.Remains = parseRemains(value) },
 		"unagreed":   func() { o.Recovery.Approved = time.Time{} },
 		"approved":   func() { ago, _ := time.ParseDuration(value); o.Recovery.Approved = now.Add(-ago) },
 		"begun+":     func() { o.Recovery.Begun = true },
@@ -204,6 +205,32 @@ func parseReplaced(text string) []Replacement {
 		list = append(list, Replacement{Machine: "cp-" + number, At: now.Add(-before)})
 	}
 	return list
+}
+
+// parseRemains reads what can be recovered from, separated by commas: s1 a survivor of revision 100 on machine 1, s1/2 the newest of 2, b a
+// backup of revision 90, f members are reached through the API server alone, 103 the highest revision that was seen.
+func parseRemains(text string) Remains {
+	r := Remains{Recoverable: true}
+	for word := range strings.SplitSeq(text, ",") {
+		rest := strings.TrimLeft(word, "sbf")
+		switch {
+		case strings.HasPrefix(word, "s"):
+			on, of, _ := strings.Cut(rest, "/")
+			r.Survivors = 1
+			if n, err := strconv.Atoi(of); err == nil {
+				r.Survivors = n
+			}
+			r.Survivor = Survivor{Machine: "cp-" + on, Term: 4, Entry: 120, Revision: 100}
+		case word == "b":
+			r.Backup = StoredBackup{Name: "b1", Taken: now.Add(-time.Hour), Revision: 90}
+		case word == "f":
+			r.ForwardOnly = true
+		case rest != "":
+			r.SeenRevision, _ = strconv.Atoi(rest)
+			r.Seen = now.Add(-time.Minute)
+		}
+	}
+	return r
 }
 
 // numbered are the names of machines: 1,2.

@@ -77,6 +77,8 @@ func (w *World) act(s plan.Step) error {
 		return recovering{w}.do(s)
 	case plan.RequestBackup:
 		w.archive.noted.Required = w.now.Truncate(time.Second)
+	case plan.DropChoice:
+		decider{w}.drop(s.Choice)
 	case plan.Finish:
 		if slices.ContainsFunc(w.hosts, w.isOurs) {
 			return errors.New("machines are left, as the API server says")

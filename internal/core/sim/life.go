@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -51,7 +52,7 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 	o, fresh := w.Look()
 	d = plan.Next(o)
 	w.told(d)
-	if err := plan.Check(o, d); err != nil {
+	if err := check.Decision(o, d); err != nil {
 		w.blame("Check refuses %s: %v", d, err)
 	}
 	w.judgeSeen(o, d)

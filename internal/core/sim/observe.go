@@ -123,7 +123,9 @@ func (w *World) Observe() plan.Observed {
 	}
 	w.addAround(&o)
 	w.addApproval(&o)
+	windowed{w}.add(&o)
 	w.addLimit(&o)
+	o.Choices = slices.Clone(w.decided.choices)
 	gate{w}.add(&o)
 	w.addOperator(&o)
 	w.addChores(&o)

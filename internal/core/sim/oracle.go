@@ -9,7 +9,7 @@ import (
 )
 
 // The oracle holds what is done against the truth. It asks neither the rules nor
-// plan.Check, and counts what it counts by itself.
+// package check, and counts what it counts by itself.
 
 // blame notes the first invariant that was broken.
 func (w *World) blame(format string, args ...any) {
@@ -34,6 +34,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeVersion(s, fresh)
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
+	windowed{w}.judge(s, fresh)
 	w.judgeLimit(s, fresh)
 	gate{w}.judge(s, fresh)
 	if fresh {
@@ -51,6 +52,8 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		}
 	case plan.MoveLeader:
 		w.judgeNewLeader(w.memberByID(s.Member), fresh)
+	case plan.DropChoice:
+		decider{w}.judge(s, fresh)
 	case plan.Finish:
 		w.judgeFinish(fresh)
 	}
@@ -412,6 +415,7 @@ func (h *host) needs(m *member) bool {
 func (w *World) judgeStuck(m *member, fresh bool) {
 	switch {
 	case m != m.host.member:
+	case fresh && w.isAdrift(m) && (decider{w}).isDecided(m):
 	case fresh && !m.learner && w.answer(m) == plan.Healthy:
 		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):

@@ -31,6 +31,7 @@ type backup struct {
 	replaced       []plan.Replacement
 	noted          plan.Backup
 	recoveries     []recovery
+	choices        []plan.Choice
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -60,6 +61,7 @@ func Restored(seed int64) Setup {
 		events = append(events, e)
 	}
 	s.Script = inOrder(events...)
+	s.drawDecisions(seed, Restore)
 	return s
 }
 
@@ -85,7 +87,7 @@ func (w *World) keep() {
 	w.tell("the management cluster is backed up")
 	b := &backup{
 		replicas: w.replicas, spec: w.spec, last: w.last, begun: w.begun, begunSpec: w.begunSpec, begunHeld: w.begunHeld, repairing: w.repairing,
-		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted,
+		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted, choices: slices.Clone(w.decided.choices),
 	}
 	for _, h := range w.hosts {
 		if h.hidden.IsZero() {
@@ -128,6 +130,7 @@ func (w *World) restore(known time.Duration) {
 	for _, x := range b.recoveries {
 		w.recoveries.all = append(w.recoveries.all, &x)
 	}
+	w.decided.choices = slices.Clone(b.choices)
 	w.restart()
 }
 

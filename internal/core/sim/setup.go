@@ -84,6 +84,8 @@ type Setup struct {
 	Luck Luck
 	// Approval: a person must approve each spec before machines are brought up to it.
 	Approval bool
+	// Windows are when machines may begin to be brought up to another spec.
+	Windows Windows
 	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
 	Limit int
 	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
@@ -184,6 +186,8 @@ func Random(seed int64) Setup {
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	s.drawGate(seed)
+	s.drawWindows(seed)
+	s.drawDecisions(seed, Hide)
 	return s
 }
 

@@ -32,6 +32,7 @@ type World struct {
 	theirs       int       // how many machines upstream's controller made
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
+	decided      deciding
 	approved     int       // the spec that a person has approved; 0: none
 	limits       limits    // of replacements
 	archive      archive   // of backups of etcd
@@ -100,6 +101,7 @@ func New(s Setup) *World {
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
 		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{}, limits: limits{most: s.Limit},
+		decided: deciding{truly: map[string]sighted{}},
 		answers: answer(s.Answer), sawAnswers: answer(s.Answer), recoveries: archivist{holds: map[string]int{}},
 	}
 }
@@ -246,7 +248,7 @@ func (w *World) befall(e Event) {
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
 	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || (recovering{w}).befall(e) || w.befallUpdate(e) ||
-		w.operate(e) || w.befallSeldom(e) {
+		w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,9 +105,23 @@ func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Boo
 // control plane has no machine that stays.
 func (t recovery) end(ctx context.Context, annotation string) error {
 	var err error
-	observe.Aside(ctx, func() { err = t.Files().DropNodes(ctx, t.Cluster, t.Facts.Recovery.GiveUp) })
+	observe.Aside(ctx, func() { err = t.Files().DropNodes(ctx, t.Cluster, t.goneMachines()) })
 	if err != nil {
 		return err
 	}
 	return t.note(ctx, annotation)
+}
+
+// goneMachines are those whose Nodes are deleted: those that were given up, and, in another management cluster than the one that made them,
+// all that it does not know.
+func (t recovery) goneMachines() observe.GoneMachines {
+	gone := observe.GoneMachines{Given: t.Facts.Recovery.GiveUp}
+	if t.Recovery == nil || t.Recovery.Spec.FormerClusterUID == "" {
+		return gone
+	}
+	gone.Before, gone.Known = t.Recovery.CreationTimestamp.Time, slices.Clone(t.Facts.Workers)
+	for _, m := range t.Objects() {
+		gone.Known = append(gone.Known, m.Name)
+	}
+	return gone
 }

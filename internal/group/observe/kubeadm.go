@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -33,8 +34,8 @@ type KubeadmFiles interface {
 	NewToken(ctx context.Context, cluster *clusterv1.Cluster) (string, error)
 	// DropTokens removes the bootstrap tokens with these IDs, as far as they were made for one machine each.
 	DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error
-	// DropNodes deletes the control plane Nodes of these Machines, which are gone. Cluster API's annotations tell whose a Node is.
-	DropNodes(ctx context.Context, cluster *clusterv1.Cluster, machines []string) error
+	// DropNodes deletes the Nodes of Machines that are gone. Cluster API's annotations tell whose a Node is.
+	DropNodes(ctx context.Context, cluster *clusterv1.Cluster, gone GoneMachines) error
 }
 
 // clusterFiles asks the clusters themselves, as the connection to each does; before there is one, as its secret says.
@@ -104,20 +105,46 @@ func (f clusterFiles) DropTokens(ctx context.Context, cluster *clusterv1.Cluster
 	return kubeadm.DropTokens(ctx, set, ids)
 }
 
+// GoneMachines says which Nodes are those of Machines that are gone.
+type GoneMachines struct {
+	// Given are Machines of the control plane.
+	Given []string
+	// Before is when a new management cluster, to which no old Machine is known, began to recover the cluster. All Nodes that are older and
+	// were silent since go, the workers' too, except those of the Machines in Known; zero: only those of Given go.
+	Before time.Time
+	Known  []string
+}
+
+// has reports whether a Node is that of a Machine that is gone.
+func (g GoneMachines) has(n *corev1.Node) bool {
+	of := n.Annotations[clusterv1.MachineAnnotation]
+	_, isControlPlane := n.Labels[machine.NodeLabel]
+	if isControlPlane && slices.Contains(g.Given, of) {
+		return true
+	}
+	reports := func(c corev1.NodeCondition) bool { return !c.LastHeartbeatTime.Time.Before(g.Before) }
+	return n.CreationTimestamp.Time.Before(g.Before) && !slices.Contains(g.Known, of) && !slices.ContainsFunc(n.Status.Conditions, reports)
+}
+
 // DropNodes implements KubeadmFiles.
-func (f clusterFiles) DropNodes(ctx context.Context, cluster *clusterv1.Cluster, machines []string) error {
+func (f clusterFiles) DropNodes(ctx context.Context, cluster *clusterv1.Cluster, gone GoneMachines) error {
 	set, err := f.client(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	nodes, err := set.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: machine.NodeLabel})
-	if err != nil {
-		return fmt.Errorf("listing the control plane Nodes of cluster %s: %w", cluster.Name, err)
+	which := metav1.ListOptions{}
+	if gone.Before.IsZero() {
+		which.LabelSelector = machine.NodeLabel
 	}
-	for _, n := range nodes.Items {
+	nodes, err := set.CoreV1().Nodes().List(ctx, which)
+	if err != nil {
+		return fmt.Errorf("listing the Nodes of cluster %s: %w", cluster.Name, err)
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
 		has := n.Annotations
 		ours := has[clusterv1.ClusterNameAnnotation] == cluster.Name && has[clusterv1.ClusterNamespaceAnnotation] == cluster.Namespace
-		if !ours || !slices.Contains(machines, n.Annotations[clusterv1.MachineAnnotation]) {
+		if !ours || !gone.has(n) {
 			continue
 		}
 		only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))}

@@ -67,6 +67,9 @@ func RecoveryDigest(r *EtcdRecovery, cluster string) string {
 	}
 	giveUp, off := slices.Sorted(slices.Values(r.Spec.GiveUp)), slices.Sorted(slices.Values(r.Spec.Off))
 	approved := []any{cluster, r.UID, r.Annotations[backupv1alpha1.RecoverySeedAnnotation], giveUp, off}
+	if former := r.Spec.FormerClusterUID; former != "" {
+		approved = append(approved, former)
+	}
 	text, err := json.Marshal(approved)
 	if err != nil {
 		return ""

@@ -268,4 +268,6 @@ func (w *world) ready(name string, is corev1.ConditionStatus) {
 }
 
 // DropNodes implements observe.KubeadmFiles.
-func (w *world) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }
+func (w *world) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
+	return nil
+}

@@ -300,4 +300,6 @@ func BenchmarkFleet(b *testing.B) {
 }
 
 // DropNodes implements observe.KubeadmFiles.
-func (f *fleet) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }
+func (f *fleet) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
+	return nil
+}

@@ -555,8 +555,8 @@ func grownOf(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) *world {
 }
 
 // DropNodes implements observe.KubeadmFiles.
-func (w *world) DropNodes(_ context.Context, _ *clusterv1.Cluster, names []string) error {
+func (w *world) DropNodes(_ context.Context, _ *clusterv1.Cluster, gone observe.GoneMachines) error {
 	defer w.locked()()
-	w.droppedNodes = append(w.droppedNodes, names...)
+	w.droppedNodes = append(w.droppedNodes, gone.Given...)
 	return nil
 }

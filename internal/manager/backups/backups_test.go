@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -214,6 +214,41 @@ func putOf(t *testing.T, c clusterbackup.Catalog, cluster string, taken time.Tim
 	return name
 }
 
+// TestAhead: a verified backup with a time in the future is named and counts for nothing: neither the status nor the schedule nor a
+// person's request nor retention takes it for the newest.
+func TestAhead(t *testing.T) {
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Backup.Retention.Last = ptr.To(int32(1))
+		k.Spec.Backup.Verify = controlplanev1.BackupVerifyDaily
+	}, hostStore())
+	now := time.Now().UTC().Truncate(time.Second)
+	good := put(t, s.catalog(uid), now.Add(-50*time.Hour), true)
+	put(t, s.catalog(uid), now.Add(-60*time.Hour), true)
+	ahead := put(t, s.catalog(uid), now.Add(1000*time.Hour), true)
+	kcp, text, _ := s.look()
+	if kcp.Status.Backup.LastVerified.Name != good || !strings.Contains(text, "False Overdue") || !strings.Contains(text, ahead) {
+		t.Errorf("the status has %+v: %s", kcp.Status.Backup, text)
+	}
+	if s.known[key].failures != 1 {
+		t.Errorf("%d attempts, and the newest backup that counts is older than a day", s.known[key].failures)
+	}
+	l := &look{object: kcp, spec: kcp.Spec.Backup, catalog: s.catalog(uid), known: &known{}}
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kcp.Annotations[controlplanev1.BackupRequestedAnnotation] = now.Format(time.RFC3339Nano)
+	if !l.asked(now) || !l.proves(now) {
+		t.Errorf("asked for: %t, would be verified: %t", l.asked(now), l.proves(now))
+	}
+	s.retain(t.Context(), l)
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.entries) != 2 || l.entries[0].Name != good || l.entries[1].Name != ahead {
+		t.Errorf("retention left %d backups, want %s and %s", len(l.entries), good, ahead)
+	}
+}
+
 // keep is a store that forbids to delete.
 type keep struct{ store.Store }
 
@@ -281,27 +316,30 @@ func TestFiles(t *testing.T) {
 	secret := func(name string, data map[string][]byte) client.Object {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name}, Data: data}
 	}
-	s := newScene(t, nil, secret("demo-ca", map[string][]byte{"tls.crt": []byte("c"), "tls.key": []byte("k")}), secret("encryption", map[string][]byte{".config": []byte("e")}),
-		secret("other-ca", map[string][]byte{"tls.key": []byte("o")}))
+	from := bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "encryption", Key: "a"}}
+	file := bootstrapv1.File{Path: "/etc/b", ContentFrom: from}
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{file} },
+		secret("demo-ca", map[string][]byte{"tls.crt": []byte("c"), "tls.key": []byte("k")}),
+		secret("encryption", map[string][]byte{".config": []byte("e")}), secret("other-ca", map[string][]byte{"tls.key": []byte("o")}))
 	kcp := &controlplanev1.KubeadmControlPlane{}
 	if err := s.c.Get(t.Context(), key, kcp); err != nil {
 		t.Fatal(err)
 	}
-	content := map[string]any{"spec": map[string]any{"kubeadmConfigSpec": map[string]any{"files": []any{
-		map[string]any{"path": "/etc/a", "content": "x"}, map[string]any{"path": "/etc/b", "contentFrom": map[string]any{"secret": map[string]any{"name": "encryption"}}},
-	}}}}
-	if got := referred(content); len(got) != 1 || got[0] != "encryption" {
-		t.Errorf("%v", got)
-	}
-	files, fingerprints, err := Files(t.Context(), s.c, "KubeadmControlPlane", &observe.EtcdMembers{Object: kcp, Cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}})
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo"}}
+	found := &observe.EtcdMembers{Object: kcp, Cluster: cluster}
+	files, fingerprints, err := Files(t.Context(), s.c, s.c, stacked.New().Type().GroupVersionKind, found)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(files["secrets/demo-ca/tls.key"]) != "k" || !bytes.Contains(files["objects/KubeadmControlPlane.json"], []byte("demo-cp")) || len(files["objects/Cluster.json"]) == 0 || len(files) != 4 {
-		t.Errorf("%d files: %v", len(files), files)
+	for _, name := range []string{
+		"secrets/demo-ca/tls.key", "secrets/encryption/_.config", "objects/KubeadmControlPlane/demo-cp.json", "objects/Cluster/demo.json",
+	} {
+		if len(files[name]) == 0 {
+			t.Errorf("there is no %s", name)
+		}
 	}
-	if len(fingerprints) != 1 || len(fingerprints["demo-ca"]) != 64 {
-		t.Errorf("%v", fingerprints)
+	if len(files) != 5 || len(fingerprints) != 1 || len(fingerprints["demo-ca"]) != 64 {
+		t.Errorf("%d files: %v; fingerprints %v", len(files), files, fingerprints)
 	}
 	for name := range files {
 		if !backup.IsFile(name) {

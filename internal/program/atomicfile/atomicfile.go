@@ -1,5 +1,5 @@
 // Package atomicfile replaces files whole or not at all: a reader sees the old or the new content, never a part. It
-// does not know what is in them, and does not order writers: the last one wins.
+// does not know what is in them, and does not order writers: the last one wins. docs/architecture.md says why no library does it.
 package atomicfile
 
 import (

@@ -12,6 +12,7 @@ import (
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,7 @@ import (
 func (s *scene) seeks(change func(*backupv1alpha1.EtcdRecovery)) (*backupv1alpha1.EtcdRecovery, ctrl.Result) {
 	s.t.Helper()
 	r := s.recovery(func(r *backupv1alpha1.EtcdRecovery) {
-		r.Annotations = nil
+		r.Annotations, r.CreationTimestamp = nil, metav1.Now()
 		if change != nil {
 			change(r)
 		}
@@ -56,6 +57,19 @@ func TestSeek(t *testing.T) {
 	}
 }
 
+// TestSeekTakesOneBackup: after a failure the backup that was taken of the survivor is used, and no other is taken: here no member answers
+// any more.
+func TestSeekTakesOneBackup(t *testing.T) {
+	s := newScene(t)
+	r, _ := s.seeks(func(r *backupv1alpha1.EtcdRecovery) {
+		r.Spec.Backup, r.Spec.Survivor = "", best
+		r.Annotations = map[string]string{backupv1alpha1.RecoveryTakenAnnotation: `{"backup":"` + backupName + `","member":"demo-cp-1"}`}
+	})
+	if seed := observe.SeedOf(r); seed == nil || seed.Backup != backupName || seed.Member != "demo-cp-1" {
+		t.Errorf("seed %+v, conditions %+v", seed, r.Status.Conditions)
+	}
+}
+
 // TestSeekRefuses: what could not be restored after the machines are gone is refused before a person is asked.
 func TestSeekRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -71,7 +85,8 @@ func TestSeekRefuses(t *testing.T) {
 		"no age identity":  {func(s *scene) { s.setIdentity("HUNTER2") }, nil, backupv1alpha1.RecoverySeedRefused, "must be an age identity", 0},
 		"the identity comes later": {nil, func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "later" },
 			backupv1alpha1.RecoverySeeking, "later", time.Second},
-		"a flipped bit": {(*scene).flipsBit, nil, backupv1alpha1.RecoverySeeking, "reading the snapshot of backup " + backupName, soon},
+		"a flipped bit": {(*scene).flipsBit, nil, backupv1alpha1.RecoverySeedDamaged,
+			"reading the snapshot of backup " + backupName + ": the archive in the store is not the one", seldom},
 		"another archive": {func(s *scene) { s.replaceArchive(s.archive(strings.ToUpper(snapshot))) }, nil,
 			backupv1alpha1.RecoverySeedRefused, "and its manifest says", 0},
 		"a seed of somebody": {nil, func(r *backupv1alpha1.EtcdRecovery) {
@@ -81,6 +96,9 @@ func TestSeekRefuses(t *testing.T) {
 			r.Spec.Backup = ""
 			r.Annotations = map[string]string{backupv1alpha1.RecoverySeedAnnotation: `{"backup":"../other/` + backupName + `","sha256":"ab"}`}
 		}, backupv1alpha1.RecoverySeeking, "invalid name of a backup", soon},
+		"a survivor behind port-forwards": {func(s *scene) { s.by.ForwardOnly = true }, func(r *backupv1alpha1.EtcdRecovery) {
+			r.Spec.Backup, r.Spec.Survivor = "", best
+		}, backupv1alpha1.RecoverySeedRefused, "(--etcd-forward-only), which answers nothing without a quorum", 0},
 		"an encrypted survivor": {(*scene).encrypts, func(r *backupv1alpha1.EtcdRecovery) {
 			r.Spec.Backup, r.Spec.Survivor, r.Spec.IdentitySecretRef.Name = "", best, ""
 		}, backupv1alpha1.RecoverySeedRefused, "the backup of the survivor is encrypted", 0},
@@ -113,6 +131,33 @@ func TestIdentity(t *testing.T) {
 		if got := r.identity(); got != want {
 			t.Errorf("%q: %q, want %q", id, got, want)
 		}
+	}
+	r.Spec.FormerClusterUID = "former"
+	if got := r.identity(); got != "former" {
+		t.Errorf("of a former cluster: %q", got)
+	}
+}
+
+// TestSeekFormer: in a new management cluster the backup is looked for under the UID that its Cluster had in the former one, and what is
+// approved tells both apart.
+func TestSeekFormer(t *testing.T) {
+	s := newScene(t)
+	cluster := &clusterv1.Cluster{}
+	if err := s.c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.UID = "new"
+	if err := s.c.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.seeks(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.FormerClusterUID = "cluster" })
+	seed := observe.SeedOf(r)
+	if seed == nil || seed.Backup != backupName || r.Status.Digest == "" {
+		t.Fatalf("seed %+v, conditions %+v", seed, r.Status.Conditions)
+	}
+	r.Spec.FormerClusterUID = ""
+	if r.Status.Digest == observe.RecoveryDigest(r, "new") {
+		t.Error("the digest is that of a recovery of this cluster's own backup")
 	}
 }
 

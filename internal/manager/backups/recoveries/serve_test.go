@@ -86,7 +86,8 @@ func newScene(t *testing.T) *scene {
 	if _, err := certs.Generate(t.Context(), s.c, cluster, &bootstrapv1.ClusterConfiguration{}, purposes, owner); err != nil {
 		t.Fatal(err)
 	}
-	_, s.fingerprints, err = backups.Files(t.Context(), s.c, "KubeadmControlPlane", &observe.EtcdMembers{Object: kcp, Cluster: cluster})
+	found := &observe.EtcdMembers{Object: kcp, Cluster: cluster}
+	_, s.fingerprints, err = backups.Files(t.Context(), s.c, s.c, s.by.Kind.Type().GroupVersionKind, found)
 	if err != nil {
 		t.Fatal(err)
 	}
