@@ -33,6 +33,10 @@ const (
 	updateInPlace
 	recordUpdate
 	dropUpdate
+	beginRecovery
+	giveUp
+	plantSeed
+	endRecovery
 	unheard // of, here
 )
 
@@ -42,6 +46,7 @@ var verbs = map[string]verb{
 	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "AddPlaceholder": addPlaceholder, "ReleaseHook": releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
+	"BeginRecovery": beginRecovery, "GiveUp": giveUp, "EndRecovery": endRecovery,
 }
 
 // stepOf reads a decision's step.
@@ -53,9 +58,12 @@ func stepOf(s plan.Step) step {
 	if v == removeMember && s.Member == placeholderID {
 		return step{verb: removePlaceholder}
 	}
+	if s.Seed {
+		v = plantSeed
+	}
 	t := step{verb: v, init: s.Init, hold: s.Hold}
 	switch v {
-	case remove, addPlaceholder, releaseHook, startBootstrap, updateInPlace, recordUpdate, dropUpdate:
+	case remove, giveUp, addPlaceholder, releaseHook, startBootstrap, updateInPlace, recordUpdate, dropUpdate:
 		n, _ := strconv.Atoi(s.Machine[len("cp-"):])
 		t.on = int8(n)
 	case moveLeader, removeMember, promoteMember:
@@ -106,6 +114,8 @@ func (g *group) do(s state, t step) state {
 		g.changeList(&s, t, h)
 	case updateInPlace, recordUpdate, dropUpdate:
 		doUpdate(t.verb, h)
+	case beginRecovery, giveUp, plantSeed, endRecovery:
+		inRecovery{g}.doRecovery(&s, t, h)
 	default:
 		s.spec &^= written(t)
 	}

@@ -26,6 +26,9 @@ func (g *group) judgeLook(s *state, t step) string {
 	if t.verb == nothing {
 		return ""
 	}
+	if s.rec.has(inCourse) || isOfRecovery(t.verb) {
+		return inRecovery{g}.judgeRecovery(s, t)
+	}
 	if t.verb == recordUpdate || t.verb == dropUpdate {
 		return g.judgeEnd(s, t) // nothing that runs is touched
 	}

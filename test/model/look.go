@@ -68,6 +68,7 @@ func (g *group) look(s *state) plan.Observed {
 	if !g.external {
 		g.survey(s, &o)
 	}
+	s.addRecovery(&o)
 	if g.etcdOnly {
 		o.AddMembersAsHosts()
 	}

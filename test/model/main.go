@@ -9,6 +9,9 @@
 // person, the rules must reach what is wanted from every state, or name a decision that only
 // a person may take and that is due.
 //
+// In groups that are recovered a person asks for a recovery by a seed, approves, changes and deletes it, and declares machines off, at any
+// moment. Which writes a backup holds is not explored; the worlds of internal/core/sim know.
+//
 // What is not explored: machines that come at once are of one age in groups of five;
 // where a group begins as wanted, how it came about is not looked at again; a member has
 // one machine, of which the address is known.
@@ -18,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +33,7 @@ func main() {
 	deep := flag.Bool("deep", false, "go further, for as long as -limit says")
 	quick := flag.Bool("quick", false, "a little only, for sabotaged rules; the first violation ends it")
 	only := flag.Int("replicas", 0, "explore groups of that many machines alone")
+	recovered := flag.Bool("recovered", false, "explore groups alone that are recovered by a seed")
 	limit := flag.Duration("limit", 0, "how long the whole may take: 5 minutes, with -deep 2 hours, if it is not given")
 	workers := flag.Int("workers", 2, "how many groups are explored at once")
 	flag.Parse()
@@ -39,7 +44,11 @@ func main() {
 		}
 	}
 	r := run{until: time.Now().Add(*limit), quick: *quick}
-	r.all(groups(*deep, *quick, *only), *workers)
+	all := groups(*deep, *quick, *only)
+	if *recovered {
+		all = slices.DeleteFunc(all, func(g group) bool { return !g.recovers })
+	}
+	r.all(all, *workers)
 	fmt.Printf("states %d violations %d\n", r.states, r.violations)
 	if r.cut > 0 {
 		fmt.Printf("the limit of %s was reached: %d groups were not explored to the end, and whether these reach what is wanted was not judged\n", *limit, r.cut)
@@ -129,6 +138,8 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 3, surge: 1, faults: 1, stale: 1, acts: 1, reverts: true, whole: true, inPlace: plan.InPlacePreferred},
 		{replicas: 3, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, strips: true, whole: true, inPlace: plan.InPlaceOnly},
 		{replicas: 2, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, external: true, inPlace: plan.InPlacePreferred},
+		{replicas: 1, surge: 1, faults: 2, stale: 1, acts: 2, strips: true, whole: true, recovers: true},
+		{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 1, whole: true, recovers: true},
 	}
 	switch {
 	case quick:
@@ -136,6 +147,7 @@ func groups(deep, quick bool, only int) []group {
 			{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
 			{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
 			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
+			{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, recovers: true},
 		}
 	case deep:
 		all = deepGroups()

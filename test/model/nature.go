@@ -80,9 +80,13 @@ func (g *group) progress(all *moves, s state, i int) {
 	if h.has(dark|stuck|removed|held) || h.stage == up {
 		return
 	}
-	next := h.stage + 1
-	switch h.stage {
-	case coming:
+	next, wrong := h.stage+1, ""
+	switch {
+	case h.stage == coming && s.rec.seeded&(1<<i) != 0:
+		if next, wrong = (inRecovery{g}).restores(&s, i); next == coming {
+			return
+		}
+	case h.stage == coming:
 		if next = g.begin(&s, i); next == coming {
 			return
 		}
@@ -91,13 +95,14 @@ func (g *group) progress(all *moves, s state, i int) {
 			all.add(g, true, s, "cannot join a cluster of another spec", i+1)
 			return
 		}
-	case syncing, voting:
+	case h.stage == syncing, h.stage == voting:
 		if s.leader == 0 || h.has(down) || h.stage == syncing && g.etcdOnly {
 			return
 		}
 	}
 	g.arrive(&s, i, next)
 	all.add(g, true, s, "goes on", i+1)
+	(*all)[len(*all)-1].wrong = wrong
 }
 
 // arrive brings a host to a stage.
@@ -269,14 +274,15 @@ func (g *group) check(all *moves, s state) {
 // user is what a user does: changes the spec once and back, deletes machines, takes their hooks
 // away, and loses the status.
 func (g *group) user(all *moves, s state) {
-	if s.marks&changed == 0 || g.reverts && s.marks&reverted == 0 {
+	inRecovery{g}.person(all, s)
+	if s.marks&changed == 0 && !g.recovers || g.reverts && s.marks&reverted == 0 {
 		all.add(g, false, g.change(s), "another spec is wanted", 0)
 	}
 	if int(s.acts) >= g.acts {
 		return
 	}
 	s.acts++
-	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) {
+	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) && !g.recovers {
 		to := s
 		to.marks |= forgotten
 		all.add(g, false, to, "status is lost", 0)

@@ -50,7 +50,7 @@ func (g *group) awaitsPerson(s *state, o plan.Observed, d plan.Decision) bool {
 	for _, v := range plan.Explain(o) {
 		said.WriteString(v.Because + " " + v.Decision.Message + "\n")
 	}
-	for _, p := range personalDecisions {
+	for _, p := range slices.Concat(personalDecisions, recoveryDecisions) {
 		named := p.reasons == nil || slices.Contains(p.reasons, d.Reason)
 		if named && strings.Contains(said.String(), p.says) && p.truth(g, s, said.String()) {
 			return true

@@ -28,6 +28,7 @@ type group struct {
 	slow            bool // machines may take long to boot
 	whole           bool // it is explored from when all is as wanted, and not from nothing
 	tidy            bool // machines that come are of one age
+	recovers        bool // a person asks for recoveries by a seed, and no spec is changed
 }
 
 // String names the group.
@@ -43,7 +44,7 @@ func (g *group) String() string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}} {
 		if more.is {
 			text += ", " + more.text
 		}
@@ -149,7 +150,7 @@ func (s *search) visit(i int32) {
 func (s *search) carryOut(i int32, t state) {
 	done := s.do(t, t.pending)
 	s.add(done, i)
-	if t.marks&initialised != 0 && s.quorum(&t) && !s.quorum(&done) {
+	if t.marks&initialised != 0 && s.quorum(&t) && !s.quorum(&done) && !isOfRecovery(t.pending.verb) {
 		s.blame(i, "done, that costs the quorum")
 	}
 	if int(t.age) < s.stale {
@@ -179,7 +180,7 @@ func (s *search) decide(i int32) (plan.Observed, plan.Decision, bool) {
 	if what := s.judgeLook(&s.states[i], t.pending); what != "" {
 		s.blame(i, fmt.Sprintf("%s: %s", d, what))
 	}
-	if t.pending.verb == nothing || t.pending.verb == unheard || t.pending.verb == create && t.n() == most {
+	if t.pending.verb == nothing || t.pending.verb == unheard || (t.pending.verb == create || t.pending.verb == plantSeed) && t.n() == most {
 		return o, d, false
 	}
 	s.fair[i] = s.add(t, i)

@@ -12,6 +12,7 @@ type state struct {
 	acts   uint8      // how many things a user has done
 	spec   spec
 	marks  mark // what is remembered of the group
+	rec    recovery
 
 	// A step that was decided and is not done yet, on a look that is age moves old.
 	pending step
@@ -256,6 +257,7 @@ func (g *group) drop(s *state, i int) {
 		s.leader--
 	}
 	s.pending.shift(i)
+	s.rec.shift(i)
 	g.settle(s)
 }
 
@@ -301,6 +303,9 @@ func (s *state) String() string {
 	}
 	if s.marks&forgotten != 0 {
 		text += " (status lost)"
+	}
+	if s.rec != (recovery{}) {
+		text += fmt.Sprintf(" recovery(%b named %b off %b seeded %b)", s.rec.is, s.rec.named, s.rec.off, s.rec.seeded)
 	}
 	return "[" + text + " ]"
 }

@@ -379,6 +379,9 @@ func (r recovering) isHandedOut(h *host) bool {
 		return false
 	}
 	x := r.w.recoveries.all[i]
+	if h.deleting {
+		return false // who was given up begins no cluster, however late it is
+	}
 	has := slices.ContainsFunc(r.w.archive.has, func(b backups.Stored) bool { return b.Name == h.seed.backup })
 	return x.begun && !x.ended && x.seed == h.seed && has
 }

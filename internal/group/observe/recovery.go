@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -160,8 +161,15 @@ func (o matching) isSeeded(m *Machine) bool {
 type SeedSource struct {
 	// Host is the name in the server's certificate, Address the host:port at which it is reached, and Path where the snapshot is.
 	Host, Address, Path string
-	// Certificate is the server's, in PEM, and Token what the machine shows.
+	// Certificate is the server's, in PEM, and Token the key of the machines' tokens.
 	Certificate, Token string
+}
+
+// TokenOf returns what a machine shows to fetch the snapshot: its name, and the proof that it was told by who made it.
+func (s SeedSource) TokenOf(machine string) string {
+	mac := hmac.New(sha256.New, []byte(s.Token))
+	mac.Write([]byte(machine))
+	return machine + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
 // The keys of the secret of a seed, beside those of a TLS secret.

@@ -143,7 +143,7 @@ func (w *world) isSeeded(r *backupv1alpha1.EtcdRecovery, name string) {
 		w.t.Errorf("Machine %s: %v, %+v", name, m.Annotations, m.Spec.Bootstrap)
 	}
 	for _, part := range []string{
-		"kubeadm init --config", "--bump-revision 1000000000 --mark-compacted", "Bearer " + seedToken, "abcd", "172.29.0.1:9445", "/etc/kubernetes/pki/etcd/ca.key",
+		"kubeadm init --config", "--bump-revision 1000000000 --mark-compacted", "Bearer " + observe.SeedSource{Token: seedToken}.TokenOf(name), "abcd", "172.29.0.1:9445", "/etc/kubernetes/pki/etcd/ca.key",
 		"DirAvailable--var-lib-etcd", name + "-" + string(r.UID), "controlPlaneEndpoint: 172.30.0.10:6443",
 	} {
 		if !strings.Contains(string(data.Data["value"]), part) {

@@ -162,7 +162,7 @@ func addSeed(ctx context.Context, t *act.Writer, base *cloudinit.BaseUserData, s
 		return bootstrapv1.File{Path: seedFolder + name, Owner: "root:root", Permissions: mode, Content: content}
 	}
 	base.AdditionalFiles = append(base.AdditionalFiles, file("restore.sh", "0700", script), file("ca.crt", "0600", from.Certificate),
-		file("authorization", "0600", "Authorization: Bearer "+from.Token))
+		file("authorization", "0600", "Authorization: Bearer "+from.TokenOf(step.Machine)))
 	base.PreKubeadmCommands = append(base.PreKubeadmCommands, "sh "+seedFolder+"restore.sh")
 	return nil
 }

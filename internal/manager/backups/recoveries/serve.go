@@ -184,12 +184,23 @@ func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
 	log.Info("Handed a snapshot out", "to", request.RemoteAddr)
 }
 
-// knows reports whether a request shows the token of a recovery.
+// knows reports whether a request shows the token of a machine that restores the seed of a recovery, and that nobody has given up. One that
+// was, and is late, would begin a second cluster behind the same endpoint.
 func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, request *http.Request) bool {
 	of, err := s.secret(ctx, r.Namespace, observe.SeedSecretName(r))
 	shown, is := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-	return err == nil && is && len(of.Data[observe.SeedTokenKey]) > 0 && metav1.IsControlledBy(of, r) &&
-		subtle.ConstantTimeCompare([]byte(strings.TrimSpace(shown)), of.Data[observe.SeedTokenKey]) == 1
+	shown = strings.TrimSpace(shown)
+	name := shown[:max(strings.LastIndex(shown, "."), 0)]
+	if err != nil || !is || name == "" || len(of.Data[observe.SeedTokenKey]) == 0 || !metav1.IsControlledBy(of, r) {
+		return false
+	}
+	token := observe.SeedSource{Token: string(of.Data[observe.SeedTokenKey])}.TokenOf(name)
+	if subtle.ConstantTimeCompare([]byte(shown), []byte(token)) != 1 {
+		return false
+	}
+	m := &clusterv1.Machine{}
+	err = s.APIReader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, m)
+	return err == nil && m.DeletionTimestamp.IsZero() && m.Annotations[observe.SeededByAnnotation] == string(r.UID)
 }
 
 // send writes the snapshot of a recovery, as the store has it.

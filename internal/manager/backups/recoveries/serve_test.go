@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,7 +163,21 @@ func (s *scene) recovery(change func(*backupv1alpha1.EtcdRecovery)) *backupv1alp
 	if err := s.by.ensureSecret(s.t.Context(), r); err != nil {
 		s.t.Fatal(err)
 	}
+	s.machine("demo-cp-4", r.UID)
 	return r
+}
+
+// machine creates the Machine that was made by the seed of a recovery. One that is deleted stays until its finalizer goes.
+func (s *scene) machine(name string, by types.UID) *clusterv1.Machine {
+	s.t.Helper()
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Finalizers: []string{clusterv1.MachineFinalizer},
+		Annotations: map[string]string{observe.SeededByAnnotation: string(by)},
+	}}
+	if err := s.c.Create(s.t.Context(), m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
 }
 
 // TestHandOut: the machine that restores a seed gets the snapshot over TLS that it verifies, by its token, while the recovery goes on.
@@ -176,12 +191,23 @@ func TestHandOut(t *testing.T) {
 	if from.Address != address {
 		t.Errorf("the machine is sent to %s", from.Address)
 	}
-	body, status := s.fetch(r, from, from.Token)
+	token := from.TokenOf("demo-cp-4")
+	body, status := s.fetch(r, from, token)
 	if body != snapshot || status != http.StatusOK {
 		t.Errorf("%d: %q", status, body)
 	}
-	for name, token := range map[string]string{"no token": "", "another token": "x" + from.Token, "a part of it": from.Token[:20]} {
-		if body, status := s.fetch(r, from, token); status != http.StatusNotFound || strings.Contains(body, snapshot) {
+	s.machine("demo-cp-5", "another")
+	deleted := s.machine("demo-cp-6", r.UID)
+	if err := s.c.Delete(t.Context(), deleted); err != nil {
+		t.Fatal(err)
+	}
+	for name, shown := range map[string]string{
+		"no token": "", "another token": "x" + token, "a part of it": token[:20], "the key": from.Token, "a name": "demo-cp-4.",
+		"a name and the proof of another":      strings.Replace(token, "demo-cp-4", "demo-cp-6", 1),
+		"a machine that another recovery made": from.TokenOf("demo-cp-5"), "a machine that was given up": from.TokenOf("demo-cp-6"),
+		"a machine that is gone": from.TokenOf("demo-cp-3"),
+	} {
+		if body, status := s.fetch(r, from, shown); status != http.StatusNotFound || strings.Contains(body, snapshot) {
 			t.Errorf("%s: %d %q", name, status, body)
 		}
 	}
@@ -203,7 +229,7 @@ func TestNotHandedOut(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
-		request.Header.Set("Authorization", "Bearer "+from.Token)
+		request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
 		(&Server{Controller: s.by}).serve(w, request)
 		if w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -225,7 +251,7 @@ func TestBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
-	request.Header.Set("Authorization", "Bearer "+from.Token)
+	request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
 	(&Server{Controller: s.by}).serve(httptest.NewRecorder(), request)
 }
 
