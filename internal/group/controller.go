@@ -345,6 +345,7 @@ func (t *Turn) act(ctx context.Context, d plan.Decision) error {
 		defer t.Keys.End()
 	}
 	fact, began := t.newest(), time.Now()
+	t.past.history.Approvals(t.Object) // the step may take them away
 	err := t.Do(ctx, d.Step)
 	for _, name := range t.Changed {
 		t.noteStep(name)

@@ -40,9 +40,14 @@ func ApprovalOf(revision, by string) (a Approval, at time.Time, known bool) {
 func (r *Record) AddApproval(a Approval, at time.Time) {
 	e := Entry{Time: at.UTC(), Approval: &a}
 	place := r.placeOf(e)
-	if slices.ContainsFunc(r.Entries[:place], func(o Entry) bool { return o.Approval != nil && *o.Approval == a && o.Time.Equal(e.Time) }) {
+	if slices.ContainsFunc(r.Entries[:place], e.isSameApproval) {
 		return
 	}
 	r.Entries = slices.Insert(r.Entries, place, e)
 	r.bound()
+}
+
+// isSameApproval reports whether two entries are of one approval.
+func (e Entry) isSameApproval(o Entry) bool {
+	return e.Approval != nil && o.Approval != nil && *o.Approval == *e.Approval && o.Time.Equal(e.Time)
 }

@@ -352,4 +352,13 @@ func TestApproval(t *testing.T) {
 	if r.AddApproval(a, at.Add(time.Hour)); len(r.Entries) != 4 {
 		t.Errorf("the second approval of the same: %+v", r.Entries)
 	}
+	var again Record // of a process that starts anew and sees the approval before it reads what was recorded
+	again.AddApproval(a, at)
+	if again.Merge(r); len(again.Entries) != 4 {
+		t.Errorf("seen again: %+v", again.Entries)
+	}
+	const decided = "remove-voter 77 demo-cp-9"
+	if d, _, known := DecisionOf(decided, "2026-11-23T04:05:06Z jane"); !known || d.Decision != decided || d.Revision != "" {
+		t.Errorf("a decision is %+v", d)
+	}
 }

@@ -116,6 +116,9 @@ func (e *Entry) repeat(at time.Time) {
 // Merge puts what was recorded before in front of what was recorded since.
 func (r *Record) Merge(before Record) {
 	r.Generation = max(r.Generation, before.Generation)
+	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { // an approval stays on the object, and is seen again
+		return e.Approval != nil && slices.ContainsFunc(before.Entries, e.isSameApproval)
+	})
 	r.Entries = slices.Concat(before.Entries, r.Entries)
 	r.bound()
 }

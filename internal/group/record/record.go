@@ -73,7 +73,7 @@ func (k *Keeper) Keep(ctx context.Context, g Group, o plan.Observed, assessed pl
 	err := k.read(ctx, g, o, assessed)
 	if err == nil {
 		k.noteSpec(g.Object, o)
-		k.noteApproval(g.Object)
+		k.Approvals(g.Object)
 		err = k.write(ctx, g)
 	}
 	told := ""
@@ -134,8 +134,8 @@ func (k *Keeper) noteSpec(object client.Object, o plan.Observed) {
 	k.record.AddChange(change, at)
 }
 
-// noteApproval records who approved the spec, and who decided what, where that is there.
-func (k *Keeper) noteApproval(object client.Object) {
+// Approvals records who approved the spec, and who decided what, where that is there.
+func (k *Keeper) Approvals(object client.Object) {
 	annotations := object.GetAnnotations()
 	approval, at, known := history.ApprovalOf(annotations[controlplanev1.ApprovedAnnotation], annotations[controlplanev1.ApprovedByAnnotation])
 	if known {
