@@ -139,6 +139,13 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	if req.Operation == admissionv1.Create && req.Resource.Resource == "etcdrecoveries" {
+		if why, err := unrecoverable(ctx, j.client, req); err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		} else if why != "" {
+			return admission.Denied(why)
+		}
+	}
 	approves := after.approved() != "" && after.approved() != before.approved()
 	frees := before.needed() && !after.needed()
 	if !approves && !frees {
