@@ -27,7 +27,7 @@ func TestRecoveries(t *testing.T) {
 		"a path":                     {common + ", backup: b, formerClusterUID: ../u", "", "formerClusterUID"},
 		"machines come":              {common + ", backup: b", common + ", backup: b, giveUp: [a]", "only off and identitySecretRef"},
 		"machines go":                {common + ", backup: b, giveUp: [a]", common + ", backup: b", "only off"},
-		"another machine":            {common + ", backup: b, giveUp: [a]", common + ", backup: b, giveUp: [b]", "only off and identitySecretRef"},
+		"another machine":            {common + ", backup: b, giveUp: [a]", common + ", backup: b, giveUp: [b]", "only off"},
 		"another backup":             {common + ", backup: b", common + ", backup: c", "only off and identitySecretRef"},
 		"another former cluster":     {common + ", backup: b, formerClusterUID: u", common + ", backup: b, formerClusterUID: v", "only off"},
 		"no former cluster any more": {common + ", backup: b, formerClusterUID: u", common + ", backup: b", "only off"},
