@@ -162,6 +162,13 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	if req.Operation == admissionv1.Create && req.Resource.Resource == "etcdrecoveries" {
+		if why, err := unrecoverable(ctx, j.client, req); err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		} else if why != "" {
+			return admission.Denied(why)
+		}
+	}
 	approves := func(name string) bool { return after.Metadata.Annotations[name] != before.Metadata.Annotations[name] }
 	if frees := before.needed() && !after.needed(); !frees && !slices.ContainsFunc(after.approvals(), approves) {
 		return admission.Allowed("")

@@ -51,7 +51,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.survivor) != has(self.backup)",message="exactly one of survivor and backup must be set"
 // +kubebuilder:validation:XValidation:rule="!has(self.formerClusterUID) || has(self.backup)",message="formerClusterUID requires backup"
-// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName && self.giveUp == oldSelf.giveUp && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor) && (!has(self.backup) || !has(oldSelf.backup) || self.backup == oldSelf.backup) && self.storeRef == oldSelf.storeRef && has(self.formerClusterUID) == has(oldSelf.formerClusterUID) && (!has(self.formerClusterUID) || self.formerClusterUID == oldSelf.formerClusterUID)",message="only off and identitySecretRef may change: for another recovery, delete this one and create another"
+// +kubebuilder:validation:XValidation:rule="self.clusterName == oldSelf.clusterName && has(self.giveUp) == has(oldSelf.giveUp) && (!has(self.giveUp) || self.giveUp == oldSelf.giveUp) && has(self.survivor) == has(oldSelf.survivor) && (!has(self.survivor) || self.survivor == oldSelf.survivor) && (!has(self.backup) || !has(oldSelf.backup) || self.backup == oldSelf.backup) && self.storeRef == oldSelf.storeRef && has(self.formerClusterUID) == has(oldSelf.formerClusterUID) && (!has(self.formerClusterUID) || self.formerClusterUID == oldSelf.formerClusterUID)",message="only off and identitySecretRef may change: for another recovery, delete this one and create another"
 type EtcdRecoverySpec struct {
 	// clusterName is the name of the Cluster in the same namespace.
 	// +required

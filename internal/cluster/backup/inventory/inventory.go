@@ -41,34 +41,23 @@ func Read(files map[string][]byte) (*Inventory, error) {
 	if err := held.only("Cluster", clusterv1.GroupVersion.Group, i.Cluster); err != nil {
 		return nil, err
 	}
-	ref := i.Cluster.Spec.ControlPlaneRef
-	switch of := controlplanev1.GroupVersion.Group; {
-	case i.Cluster.Spec.Topology.IsDefined():
+	if i.Cluster.Spec.Topology.IsDefined() {
 		return nil, fmt.Errorf("Cluster %s has spec.topology: a cluster of a ClusterClass cannot be restored elsewhere", i.Cluster.Name)
-	case ref.APIGroup != of || ref.Kind != "KubeadmControlPlane":
-		return nil, fmt.Errorf("the control plane of Cluster %s is of kind %q: must be KubeadmControlPlane", i.Cluster.Name, ref.Kind)
 	}
+	if why := kubeadm.Unrecoverable(i.Cluster); why != "" {
+		return nil, errors.New(why)
+	}
+	ref := i.Cluster.Spec.ControlPlaneRef
 	if err := held.only(ref.Kind, ref.APIGroup, i.ControlPlane); err != nil {
 		return nil, err
 	}
-	if err := seedable(i.ControlPlane); err != nil {
-		return nil, err
+	if why := kubeadm.UnrecoverableEtcd(i.ControlPlane); why != "" {
+		return nil, errors.New(why)
 	}
 	if err := i.addObjects(held); err != nil {
 		return nil, err
 	}
 	return i, i.keepSecrets()
-}
-
-// seedable says why a control plane cannot be made from a snapshot.
-func seedable(kcp *controlplanev1.KubeadmControlPlane) error {
-	if kcp.Spec.ManagedExternalEtcdRef.Name != "" || kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() {
-		return fmt.Errorf("the etcd of KubeadmControlPlane %s does not run on its machines: it is recovered by its own means", kcp.Name)
-	}
-	if why := kubeadm.Unseedable(&kcp.Spec.KubeadmConfigSpec); why != "" {
-		return errors.New(why)
-	}
-	return nil
 }
 
 // addObjects adds the objects that the Cluster, its control plane and its workers name.

@@ -260,7 +260,7 @@ func TestRefused(t *testing.T) {
 			"it holds nothing of secret encryption, which KubeadmControlPlane demo-cp names"},
 		"of a class": {func(w *whole) { w.cluster.Spec.Topology.ClassRef.Name = "class" }, nil, "has spec.topology"},
 		"another kind": {func(w *whole) { w.cluster.Spec.ControlPlaneRef.Kind = "ControlPlane" }, nil,
-			`is of kind "ControlPlane": must be KubeadmControlPlane`},
+			"is ControlPlane demo-cp: its machines have bootstrap data of another provider"},
 		"external etcd": {func(w *whole) {
 			w.kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints = []string{"https://a:2379"}
 		}, nil, "does not run on its machines"},

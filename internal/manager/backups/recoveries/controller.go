@@ -133,20 +133,16 @@ func (c *Controller) find(ctx context.Context, r *recovery) error {
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Spec.ClusterName}, cluster); err != nil {
 		return fmt.Errorf("reading Cluster %s, which spec.clusterName names: %w", r.Spec.ClusterName, err)
 	}
-	ref, kind := cluster.Spec.ControlPlaneRef, c.Kind.Type()
-	if ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
-		return fmt.Errorf("%w: the control plane of Cluster %s is of kind %q: must be %s", errRefused, cluster.Name, ref.Kind, kind.Kind)
+	if why := kubeadm.Unrecoverable(cluster); why != "" {
+		return fmt.Errorf("%w: %s", errRefused, why)
 	}
+	ref, kind := cluster.Spec.ControlPlaneRef, c.Kind.Type()
 	group := c.Kind.New()
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, group); err != nil {
 		return fmt.Errorf("reading %s %s: %w", kind.Kind, ref.Name, err)
 	}
-	if !c.Kind.Spec(group).HoldsQuorum {
-		return fmt.Errorf("%w: the etcd of %s %s does not run on its machines: recover that etcd by its own means",
-			errRefused, kind.Kind, ref.Name)
-	}
 	if kcp, is := group.(*controlplanev1.KubeadmControlPlane); is {
-		if why := kubeadm.Unseedable(&kcp.Spec.KubeadmConfigSpec); why != "" {
+		if why := kubeadm.UnrecoverableEtcd(kcp); why != "" {
 			return fmt.Errorf("%w: %s", errRefused, why)
 		}
 	}
