@@ -97,16 +97,17 @@ func AddUpgrade(path string, run Measured) error {
 	all = slices.DeleteFunc(all, func(m Measured) bool { return m.Cell == run.Cell || !slices.Contains(cells, m.Cell) })
 	all = append(all, run)
 	slices.SortFunc(all, func(a, b Measured) int { return slices.Index(cells, a.Cell) - slices.Index(cells, b.Cell) })
-	lines := make([]string, 0, len(all))
-	for _, m := range all {
-		line, err := json.Marshal(m)
-		if err != nil {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text) // a line for each
+	encoder.SetEscapeHTML(false)
+	for i, m := range all {
+		text.WriteString(map[bool]string{true: "[\n", false: ","}[i == 0])
+		if err := encoder.Encode(m); err != nil {
 			return fmt.Errorf("encoding a measured upgrade: %w", err)
 		}
-		lines = append(lines, string(line))
 	}
-	text := "[\n" + strings.Join(lines, ",\n") + "\n]\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	text.WriteString("]\n")
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		return fmt.Errorf("writing measured upgrades: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package compatibility
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func TestUpgradesFile(t *testing.T) {
 	}
 	foreign := Cell{"v1.1.1", "v1.1.2", Rolled, 3, 1}
 	for _, run := range []Measured{
-		{Cell: foreign, Passed: true}, {Cell: cells[2], Passed: true}, {Cell: cells[0], Seconds: 1}, {Cell: cells[0], Passed: true, Seconds: 2},
+		{Cell: foreign, Passed: true}, {Cell: cells[2], Passed: true}, {Cell: cells[0], Seconds: 1}, {Cell: cells[0], Passed: true, Etcd: "3.6.8-0 -> 3.7.0-0"},
 	} {
 		if err := AddUpgrade(file, run); err != nil {
 			t.Fatal(err)
@@ -25,8 +26,12 @@ func TestUpgradesFile(t *testing.T) {
 			t.Errorf("%+v is not in %+v, %v", run, all, err)
 		}
 	}
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), "3.6.8-0 -> 3.7.0-0") {
+		t.Errorf("not a readable line for each run: %s, %v", text, err)
+	}
 	all, err := ReadUpgrades(file)
-	if want := []Measured{{Cell: cells[0], Passed: true, Seconds: 2}, {Cell: cells[2], Passed: true}}; err != nil || !slices.Equal(all, want) {
+	if want := []Measured{{Cell: cells[0], Passed: true, Etcd: "3.6.8-0 -> 3.7.0-0"}, {Cell: cells[2], Passed: true}}; err != nil || !slices.Equal(all, want) {
 		t.Errorf("%+v, %v, want %+v", all, err, want)
 	}
 }

@@ -71,11 +71,11 @@ func (e *environment) upgradeCell(t *testing.T, run *compatibility.Measured) {
 		if c.Way == compatibility.InPlace {
 			args = append(args, "--in-place=Only")
 		}
-		run.Seconds = e.up(t, name, args...).Seconds()
+		run.Seconds = tenths(e.up(t, name, args...))
 		eventually(t, "all voters", patience, e.quorumOf(t, name, c.Machines))
 		eventually(t, "all nodes healthy", patience, e.healthy(t, name, c.Machines+c.Workers))
 	})
-	run.Writes, run.Failed, run.Lost, run.Gap = client.tried, client.failed, lost, client.gap.Seconds()
+	run.Writes, run.Failed, run.Lost, run.Gap = client.tried, client.failed, lost, tenths(client.gap)
 	checkGap(t, client.gap, c.Machines)
 	e.isVersion(t, name, c.To)
 	e.servicesServe(t, name)
@@ -88,6 +88,9 @@ func (e *environment) upgradeCell(t *testing.T, run *compatibility.Measured) {
 	}
 	e.takeDown(t, name)
 }
+
+// tenths returns a duration in seconds, with one decimal.
+func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
 
 // etcdOf returns the tags of the images of a cluster's stacked etcd, each once.
 func (e *environment) etcdOf(t *testing.T, name string) string {
