@@ -41,7 +41,7 @@ type Measured struct {
 	Cell
 	// Passed reports whether all was as it had to be; of a run that failed the rest may be missing.
 	Passed bool `json:"passed"`
-	// Seconds is how long `quorate up` took.
+	// Seconds is how long it took from the start of `quorate up` until all nodes had the version.
 	Seconds float64 `json:"seconds"`
 	// Writes is how many a client tried meanwhile, Failed how many of these failed, and Lost how many were acknowledged and could not be read.
 	Writes int `json:"writes"`
