@@ -41,7 +41,7 @@ type Measured struct {
 	Cell
 	// Passed reports whether all was as it had to be; of a run that failed the rest may be missing.
 	Passed bool `json:"passed"`
-	// Seconds is how long `quorate up` took.
+	// Seconds is how long it took from the start of `quorate up` until all nodes had the version.
 	Seconds float64 `json:"seconds"`
 	// Writes is how many a client tried meanwhile, Failed how many of these failed, and Lost how many were acknowledged and could not be read.
 	Writes int `json:"writes"`
@@ -97,16 +97,17 @@ func AddUpgrade(path string, run Measured) error {
 	all = slices.DeleteFunc(all, func(m Measured) bool { return m.Cell == run.Cell || !slices.Contains(cells, m.Cell) })
 	all = append(all, run)
 	slices.SortFunc(all, func(a, b Measured) int { return slices.Index(cells, a.Cell) - slices.Index(cells, b.Cell) })
-	lines := make([]string, 0, len(all))
-	for _, m := range all {
-		line, err := json.Marshal(m)
-		if err != nil {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text) // a line for each
+	encoder.SetEscapeHTML(false)
+	for i, m := range all {
+		text.WriteString(map[bool]string{true: "[\n", false: ","}[i == 0])
+		if err := encoder.Encode(m); err != nil {
 			return fmt.Errorf("encoding a measured upgrade: %w", err)
 		}
-		lines = append(lines, string(line))
 	}
-	text := "[\n" + strings.Join(lines, ",\n") + "\n]\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	text.WriteString("]\n")
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		return fmt.Errorf("writing measured upgrades: %w", err)
 	}
 	return nil

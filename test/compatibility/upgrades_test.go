@@ -1,6 +1,7 @@
 package compatibility
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,10 +15,9 @@ func TestUpgradesFile(t *testing.T) {
 	if all, err := ReadUpgrades(file); err != nil || len(all) > 0 {
 		t.Fatalf("without a file: %v, %v", all, err)
 	}
-	foreign := Cell{"v1.1.1", "v1.1.2", Rolled, 3, 1}
-	for _, run := range []Measured{
-		{Cell: foreign, Passed: true}, {Cell: cells[2], Passed: true}, {Cell: cells[0], Seconds: 1}, {Cell: cells[0], Passed: true, Seconds: 2},
-	} {
+	foreign := Measured{Cell: Cell{"v1.1.1", "v1.1.2", Rolled, 3, 1}, Passed: true}
+	first, second := Measured{Cell: cells[0], Passed: true, Etcd: "3.6.8-0 -> 3.7.0-0"}, Measured{Cell: cells[2], Passed: true}
+	for _, run := range []Measured{foreign, second, {Cell: cells[0], Seconds: 1}, first} {
 		if err := AddUpgrade(file, run); err != nil {
 			t.Fatal(err)
 		}
@@ -25,8 +25,12 @@ func TestUpgradesFile(t *testing.T) {
 			t.Errorf("%+v is not in %+v, %v", run, all, err)
 		}
 	}
+	text, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(text), "\n") != 4 || !strings.Contains(string(text), "3.6.8-0 -> 3.7.0-0") {
+		t.Errorf("not a readable line for each run: %s, %v", text, err)
+	}
 	all, err := ReadUpgrades(file)
-	if want := []Measured{{Cell: cells[0], Passed: true, Seconds: 2}, {Cell: cells[2], Passed: true}}; err != nil || !slices.Equal(all, want) {
+	if want := []Measured{first, second}; err != nil || !slices.Equal(all, want) {
 		t.Errorf("%+v, %v, want %+v", all, err, want)
 	}
 }
@@ -34,7 +38,10 @@ func TestUpgradesFile(t *testing.T) {
 // TestUpgradesTable: a cell that failed, or was not run, says so.
 func TestUpgradesTable(t *testing.T) {
 	cells := Ways("v1.36.2", "v1.36.3")
-	table := Table(cells, []Measured{{Cell: cells[0], Passed: true, Seconds: 80.3, Writes: 964, Gap: 0.62, Etcd: "3.6.8-0", Date: "2026-11-27"}, {Cell: cells[1], Date: "2026-11-28"}})
+	table := Table(cells, []Measured{
+		{Cell: cells[0], Passed: true, Seconds: 80.3, Writes: 964, Gap: 0.62, Etcd: "3.6.8-0", Date: "2026-11-27"},
+		{Cell: cells[1], Date: "2026-11-28"},
+	})
 	for _, want := range []string{
 		"| v1.36.2 | v1.36.3 | rolled | 3 + 1 | 80 | 0 of 964 | 0.6 | 0 | 3.6.8-0 | 2026-11-27 |\n",
 		"| v1.36.2 | v1.36.3 | in place | 3 + 1 | | | | | | failed on 2026-11-28 |\n",

@@ -71,11 +71,15 @@ func (e *environment) upgradeCell(t *testing.T, run *compatibility.Measured) {
 		if c.Way == compatibility.InPlace {
 			args = append(args, "--in-place=Only")
 		}
-		run.Seconds = e.up(t, name, args...).Seconds()
+		begun := time.Now()
+		e.up(t, name, args...)
 		eventually(t, "all voters", patience, e.quorumOf(t, name, c.Machines))
+		// `quorate up` is done with the control plane, and workers that stay are upgraded after it.
+		eventually(t, "all nodes have the version", 2*patience, e.nodesHave(t, name, c.To))
+		run.Seconds = tenths(time.Since(begun))
 		eventually(t, "all nodes healthy", patience, e.healthy(t, name, c.Machines+c.Workers))
 	})
-	run.Writes, run.Failed, run.Lost, run.Gap = client.tried, client.failed, lost, client.gap.Seconds()
+	run.Writes, run.Failed, run.Lost, run.Gap = client.tried, client.failed, lost, tenths(client.gap)
 	checkGap(t, client.gap, c.Machines)
 	e.isVersion(t, name, c.To)
 	e.servicesServe(t, name)
@@ -88,6 +92,27 @@ func (e *environment) upgradeCell(t *testing.T, run *compatibility.Measured) {
 	}
 	e.takeDown(t, name)
 }
+
+// nodesHave returns what is missing until the kubelets of all nodes have a version.
+func (e *environment) nodesHave(t *testing.T, name, version string) func() string {
+	t.Helper()
+	c, _ := e.workload(t, name)
+	return func() string {
+		nodes, err := c.CoreV1().Nodes().List(context.Background(), listAll)
+		if err != nil {
+			return err.Error()
+		}
+		for _, n := range nodes.Items {
+			if n.Status.NodeInfo.KubeletVersion != version {
+				return fmt.Sprintf("node %s runs %s", n.Name, n.Status.NodeInfo.KubeletVersion)
+			}
+		}
+		return ""
+	}
+}
+
+// tenths returns a duration in seconds, with one decimal.
+func tenths(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
 
 // etcdOf returns the tags of the images of a cluster's stacked etcd, each once.
 func (e *environment) etcdOf(t *testing.T, name string) string {
