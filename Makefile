@@ -206,6 +206,10 @@ alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by 
 bench: ## speed and memory of the core and of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/check ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
 
+.PHONY: bench-backup
+bench-backup: ## a backup of an etcd of SIZE=100M with MEMBERS=3, beside the disk; it needs 5 times SIZE in TMPDIR
+	QUORATE_BACKUP_SIZE='$(SIZE)' QUORATE_BACKUP_MEMBERS='$(MEMBERS)' $(GO) test -run '^$$' -bench BenchmarkBackup -benchtime 1x -timeout 60m ./internal/cluster/backup
+
 .PHONY: bench-plan
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
 	$(GO) test -run '^$$' -bench BenchmarkPlan -benchtime 3x -timeout 30m ./test/envtest

@@ -217,6 +217,7 @@ const (
 	validating = "ValidatingWebhookConfiguration /quorate-validating-webhook-configuration"
 	definition = "CustomResourceDefinition /kubeadmcontrolplanes.controlplane.cluster.x-k8s.io"
 	extension  = "ExtensionConfig /quorate"
+	seeds      = "Service quorate-system/quorate-seeds"
 )
 
 // TestValues: each value does what values.yaml says. Want is the field in JSON; null: there is no such object or field.
@@ -244,6 +245,13 @@ func TestValues(t *testing.T) {
 			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--feature-gates=KubeadmBootstrapFormatIgnition=true,MachineTaintPropagation=true"]`},
 		{"{profiling: true, extraArgs: [--v=4]}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--profiling","--v=4"]`},
 		{"runtimeExtension: {enabled: true}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--runtime-extension-port=9445"]`},
+		{"recovery: {address: 'seeds.example.com:9446'}", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--seed-address=seeds.example.com:9446"]`},
+		{"recovery: {address: 'seeds.example.com:9446'}", seeds, "kind", "null"},
+		{"recovery: {service: {type: LoadBalancer, annotations: {a: b}}}", seeds, "metadata.annotations", `{"a":"b"}`},
+		{"recovery: {service: {type: LoadBalancer}}", seeds, "spec.type", `"LoadBalancer"`},
+		{"recovery: {service: {type: ClusterIP, port: 443}}", seeds, "spec.ports", `[{"name":"seeds","port":443,"targetPort":"seeds"}]`},
+		{"recovery: {service: {type: NodePort, nodePort: 30446}}", seeds, "spec.ports.0.nodePort", "30446"},
 		{"runtimeExtension: {enabled: true}", extension, "kind", "null"},
 		{"runtimeExtension: {enabled: true, register: true, policy: Only}", extension, "spec.settings.policy", `"Only"`},
 		{"upgrader: {defaultImage: 'registry.example.com/upgrader:v2-%s'}", deployment, container + "args",
@@ -304,6 +312,9 @@ func TestBadValues(t *testing.T) {
 		{"namespaceScoped: {enabled: true, namespace: 'A b'}", "/namespaceScoped/namespace"},
 		{"features: {ClusterTopology: true}", "ClusterTopology"},
 		{"features: {MachineTaintPropagation: 'on'}", "/features/MachineTaintPropagation"},
+		{"recovery: {address: seeds.example.com}", "/recovery/address"},
+		{"recovery: {service: {type: ExternalName}}", "/recovery/service/type"},
+		{"recovery: {service: {port: 0}}", "/recovery/service/port"},
 		{"runtimeExtension: {policy: Maybe}", "/runtimeExtension/policy"},
 		{"runtimeExtension: {register: true}", "runtimeExtension.register"},
 		{"upgrader: {images: {v1.36.3: {digest: v1}}}", "/upgrader/images/v1.36.3/digest"},

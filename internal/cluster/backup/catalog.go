@@ -360,14 +360,58 @@ func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.
 	return contents, nil
 }
 
-// Delete deletes a backup: its manifest first, so that what is left, if that is all, is no backup any more.
+// Delete deletes a backup: its manifest first, so that what is left, if that is all, is no backup any more. An object that is not listed is
+// not deleted: a bucket with versions would get one more marker each time.
 func (c Catalog) Delete(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	var objects []string
+	err := c.Store.List(ctx, path.Join(c.UID, name), func(key string) error {
+		objects = append(objects, strings.TrimPrefix(key, c.UID+"/"+name+"/"))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.delete(ctx, name, objects)
+}
+
+// delete deletes those objects of a backup that are there.
+func (c Catalog) delete(ctx context.Context, name string, there []string) error {
 	for _, object := range []string{manifestObject, verifiedObject, archiveObject} {
+		if !slices.Contains(there, object) {
+			continue
+		}
 		if err := c.Store.Delete(ctx, c.key(name, object)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// mostRefusals is after how many deletions that the store refused no more are tried: it refuses all, or those that are locked.
+const mostRefusals = 3
+
+// DeleteAll deletes backups, in their order. What the store refuses to delete, as what is locked, holds up no others; the error is
+// store.ErrForbidden then. It returns those that were deleted.
+func (c Catalog) DeleteAll(ctx context.Context, names []string) (deleted []string, err error) {
+	refused := 0
+	for _, name := range names {
+		failed := c.Delete(ctx, name)
+		switch {
+		case failed == nil:
+			deleted = append(deleted, name)
+			continue
+		case !errors.Is(failed, store.ErrForbidden):
+			return deleted, failed
+		}
+		err = failed
+		if refused++; refused == mostRefusals {
+			break
+		}
+	}
+	return deleted, err
 }
 
 // Clear removes what uploads left behind that failed or were stopped, once it is a day old.
@@ -380,15 +424,18 @@ func (c Catalog) Clear(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	var refused error
 	for name, objects := range names {
 		if slices.Contains(objects, manifestObject) || !backup.NameTime(name).Before(before) {
 			continue
 		}
-		if err := c.Delete(ctx, name); err != nil {
+		if err := c.delete(ctx, name, objects); errors.Is(err, store.ErrForbidden) {
+			refused = err
+		} else if err != nil {
 			return err
 		}
 	}
-	return nil
+	return refused
 }
 
 // Copy writes an archive to a stream and compares it with its manifest. After an error nothing that was written may be used.

@@ -210,11 +210,8 @@ func (c *Controller) retain(ctx context.Context, l *look) {
 		Last: int(ptr.Deref(given.Last, 0)), Hourly: int(ptr.Deref(given.Hourly, 0)), Daily: int(ptr.Deref(given.Daily, 0)),
 		Weekly: int(ptr.Deref(given.Weekly, 0)), Monthly: int(ptr.Deref(given.Monthly, 0)),
 	}
-	var failed error
-	for _, name := range backup.Expired(r, l.catalog.UID, l.stored(), time.Now()) {
-		if failed = l.catalog.Delete(ctx, name); failed != nil {
-			break
-		}
+	deleted, failed := l.catalog.DeleteAll(ctx, backup.Expired(r, l.catalog.UID, l.stored(), time.Now()))
+	for _, name := range deleted {
 		ctrl.LoggerFrom(ctx).Info("Deleted a backup that retention does not keep", "backup", name)
 	}
 	if failed == nil {

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -345,6 +349,32 @@ func TestFiles(t *testing.T) {
 		if !backup.IsFile(name) {
 			t.Errorf("%s cannot be in an archive", name)
 		}
+	}
+}
+
+// TestSeedPort: the port at which snapshots are handed out is the one that the manifests name, and no other listens there.
+func TestSeedPort(t *testing.T) {
+	s, fs := Settings{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.AddFlags(fs)
+	_, port, err := net.SplitHostPort(s.SeedBind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"config/manager/manager.yaml", "charts/quorate/templates/manager.yaml"} {
+		manifest, err := os.ReadFile(filepath.Join("../../..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := strings.Contains(string(manifest), "- name: seeds\n          containerPort: "+port+"\n")
+		if !named || strings.Count(string(manifest), port) != 1 {
+			t.Errorf("%s does not name the port %s for seeds alone", path, port)
+		}
+	}
+	if s.SeedAddress = "none"; s.Check() != nil || s.SeedAddress != "" {
+		t.Errorf("none is the address %q", s.SeedAddress)
+	}
+	if s.SeedAddress = "seeds.example.com"; s.Check() == nil {
+		t.Error("an address without a port is taken")
 	}
 }
 

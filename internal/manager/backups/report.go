@@ -96,7 +96,7 @@ func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1
 		made.Status, made.Reason = metav1.ConditionTrue, controlplanev1.BackupVerified
 		made.Message = fmt.Sprintf("recoverable from %s, verified%s", last.Name, attempt)
 		if l.kept {
-			made.Message += "; old backups are left to the store, which does not allow deleting them"
+			made.Message += "; old backups that the store does not allow deleting are left to it"
 		}
 	}
 	if ahead := l.ahead(now); len(ahead) > 0 && l.failed == nil {

@@ -36,6 +36,12 @@ type Settings struct {
 // DefaultAtOnce is how many backups are taken at the same time unless it is said.
 const DefaultAtOnce = 2
 
+// DefaultSeedBind is where snapshots are handed out unless it is said. The Runtime Extension has the port before it.
+const DefaultSeedBind = ":9446"
+
+// noSeeds is a value of --seed-address that is as good as none: a variable of clusterctl has no empty default.
+const noSeeds = "none"
+
 // DefaultScratch is where the manifests mount an emptyDir.
 const DefaultScratch = "/scratch"
 
@@ -49,14 +55,15 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 		"Most bytes that restoring one snapshot may take in --backup-scratch. It takes twice the snapshot's size and 72 MiB; larger snapshots are not backed up.")
 	fs.StringSliceVar(&s.Refuse, "backup-refuse", nil,
 		"Ranges of addresses, such as 10.96.0.0/12, that no BackupStore may lead to: those of the management cluster. Loopback and link-local addresses are always refused.")
-	fs.StringVar(&s.SeedBind, "seed-bind-address", ":9445", "Address at which the manager hands snapshots out to machines that restore one.")
+	fs.StringVar(&s.SeedBind, "seed-bind-address", DefaultSeedBind,
+		"Address at which the manager hands snapshots out to machines that restore one.")
 	fs.StringVar(&s.SeedAddress, "seed-address", "",
 		"Host and port at which machines reach --seed-bind-address, such as those of a Service of type LoadBalancer. "+
-			"Empty: control planes cannot be recovered by an EtcdRecovery.")
+			"Empty or none: control planes cannot be recovered by an EtcdRecovery.")
 	fs.IntVar(&s.AtOnce, "backups-at-once", DefaultAtOnce, "How many backups are taken at the same time.")
 }
 
-// Check says which flag has a value that cannot be worked with.
+// Check says which flag has a value that cannot be worked with, and turns those that stand for none into none.
 func (s *Settings) Check() error {
 	const leastMemory, leastDisk = 64 << 20, 128 << 20
 	switch {
@@ -67,9 +74,12 @@ func (s *Settings) Check() error {
 	case s.AtOnce < 1:
 		return fmt.Errorf("--backups-at-once=%d: it must be at least 1", s.AtOnce)
 	}
+	if s.SeedAddress == noSeeds {
+		s.SeedAddress = ""
+	}
 	if s.SeedAddress != "" {
 		if _, port, err := net.SplitHostPort(s.SeedAddress); err != nil || port == "" {
-			return fmt.Errorf("--seed-address=%q: it must be a host and a port, such as seeds.example.com:9445", s.SeedAddress)
+			return fmt.Errorf("--seed-address=%q: it must be a host and a port, such as seeds.example.com:9446", s.SeedAddress)
 		}
 	}
 	_, err := s.refused()

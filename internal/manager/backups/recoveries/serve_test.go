@@ -39,7 +39,7 @@ const (
 	namespace  = "team"
 	backupName = "20261127t170312z-x7k2p"
 	snapshot   = "all that etcd holds"
-	address    = "seeds.example.com:9445"
+	address    = "seeds.example.com:9446"
 )
 
 var taken = time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC)
