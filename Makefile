@@ -35,6 +35,7 @@ STAMP     = -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).revision=$(REVISI
 RUN  ?=
 FROM ?=
 TO   ?=
+CELLS ?=
 SEED ?=
 FUZZTIME ?= 1m
 comma := ,
@@ -203,7 +204,7 @@ alerts: $(PROMTOOL) ## check config/monitoring/alerts.yaml and run its tests by 
 
 .PHONY: bench
 bench: ## speed and memory of the core and of the hot paths
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/core/plan ./internal/core/check ./internal/core/forecast ./internal/core/sim ./internal/local/balancer ./internal/cluster/workload ./internal/kinds/stacked
 
 .PHONY: bench-plan
 bench-plan: ## quorate plan of seven machines and of 500 control planes; KUBEBUILDER_ASSETS names the API server's programs
@@ -227,9 +228,10 @@ IN_PODS := move self-managed helm upgrade-provider
 WITH_S3 := backup-s3
 
 .PHONY: e2e
-e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-s3, recover-survivor, recover-all, restore-elsewhere, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
+e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; CELLS names the file into which RUN=versions writes what it measured; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, decide, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-gate, backup-s3, recover-survivor, recover-all, restore-elsewhere, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
 	./bin/quorate artifacts build
-	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' $(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
+	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' QUORATE_E2E_CELLS='$(if $(CELLS),$(abspath $(CELLS)))' \
+	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
 .PHONY: generate
 generate: $(CONTROLLERGEN) $(CRDGEN) ## CRDs, deep copies, RBAC, webhooks, docs/rules.md, docs/troubleshooting.md and docs/reference from the code

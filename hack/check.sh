@@ -34,7 +34,7 @@ if printf '%s\n' "$files" | grep -qx '.golangci.yaml'; then linted=./...; else l
 
 step limits hide "layers, sizes, purity" $go test ./test/limits -count 1
 step documents hide "links, navigation and commands of the documents" $go test ./test/docs -count 1
-step rows hide "each decision of internal/core/plan/testdata" $go test ./internal/core/plan
+step rows hide "each decision of internal/core/plan/testdata, and each refusal of internal/core/check/testdata" $go test ./internal/core/plan ./internal/core/check
 step stories hide "whole lives of internal/core/sim/testdata" $go test ./internal/core/sim -run 'TestStories|TestSameSetupSameLife'
 # A fresh clone has not compiled what the packages import: vet would take minutes to find nothing.
 if printf '%s\n' "$files" | grep -q '\.go$\|^go\.\(mod\|sum\)$'; then

@@ -6,13 +6,15 @@ cd "$(dirname "$0")/.."
 go=${GO:-go}
 $go build net/http &
 export GOWORK=off GOFLAGS=-mod=mod
-newest=$(printf '%s\n' artifacts/kubernetes-v* | sort -V | tail -n 1)
+# What `quorate up` builds for its default version.
+version=$(sed -n 's/^const DefaultVersion = "\(.*\)"$/\1/p' internal/local/artifacts/pins.go)
+components="kubernetes-$version coredns containerd etcd-3.7 cni"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for component in "$newest" artifacts/{coredns,containerd,etcd,cni}; do
+for component in $components; do
   mkdir "$work/module"
-  cp "$component/go.mod.txt" "$work/module/go.mod"
-  cp "$component/go.sum.txt" "$work/module/go.sum"
+  cp "artifacts/$component/go.mod.txt" "$work/module/go.mod"
+  cp "artifacts/$component/go.sum.txt" "$work/module/go.sum"
   $go -C "$work/module" mod download
   rm -r "$work/module"
 done

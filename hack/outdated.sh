@@ -8,19 +8,43 @@ go=${GO:-go} outdated=0
 # released MODULE: its versions without pre-releases, the oldest first.
 released() { "$go" list -m -versions "$1" | tr ' ' '\n' | grep -E '^v[0-9]+\.[0-9]+\.[0-9]+$' | sort -V; }
 
-# compare NAME MODULE PINNED...: the newest patch of each pinned minor, and of all minors. Of two patches of a minor the first is compared.
+# served MODULE VERSION PINNED: whether the proxy has it, which may be so for versions that are not on its list. Of Kubernetes the modules
+# beside it count that are pinned for another version: without one of them it cannot be built.
+served() {
+  local all=("$1@$2")
+  if [ "$1" = k8s.io/kubernetes ]; then
+    all+=($(sed -nE "s#^(k8s\.io/[a-z-]+) v0\.${3#v1.} h1:.*#\1@v0.${2#v1.}#p" "artifacts/kubernetes-$3/go.sum.txt"))
+  fi
+  "$go" mod download "${all[@]}" >/dev/null 2>&1
+}
+
+# newest MODULE MINOR LISTED PINNED: the newest patch of a minor version, from the newest on the list on; empty if there is none.
+newest() {
+  local patch=${3##*.} next
+  next=${3:+$((patch + 1))}
+  next=${next:-0}
+  while served "$1" "$2.$next" "$4"; do patch=$next next=$((next + 1)); done
+  echo "${patch:+$2.$patch}"
+}
+
+# compare NAME MODULE PINNED...: the newest patch of each pinned minor, the minor version after the newest that is pinned, and the list's newest.
+# Of two patches of a minor the first is compared.
 compare() {
-  local name=$1 all newest version last=
-  all=$(released "$2")
+  local name=$1 module=$2 all found version last= next
+  all=$(released "$module")
   shift 2
   for version; do
     [ "${version%.*}" != "$last" ] || continue
     last=${version%.*}
-    newest=$(grep -E "^${version%.*}\.[0-9]+$" <<<"$all" | tail -1)
-    [ "$newest" = "$version" ] || { echo "$name $version: the proxy has $newest"; outdated=1; }
+    # The list may lack what is pinned.
+    found=$(newest "$module" "$last" "$({ grep -E "^${last//./\\.}\.[0-9]+$" <<<"$all" || true; echo "$version"; } | sort -V | tail -1)" "$version")
+    [ "$found" = "$version" ] || { echo "$name $version: the proxy has $found"; outdated=1; }
   done
-  newest=$(tail -1 <<<"$all")
-  [[ " $* " == *" ${newest%.*}."* ]] || { echo "$name: the proxy has the minor version $newest, which is not pinned"; outdated=1; }
+  version=$(printf '%s\n' "$@" | sort -V | tail -1) version=${version%.*}
+  next=${version%.*}.$((${version##*.} + 1))
+  found=$(newest "$module" "$next" "$(grep -E "^${next//./\\.}\.[0-9]+$" <<<"$all" | tail -1)" "$1")
+  [ -n "$found" ] || found=$(tail -1 <<<"$all")
+  [[ " $* " == *" ${found%.*}."* ]] || { echo "$name: the proxy has the minor version $found, which is not pinned"; outdated=1; }
 }
 
 pins() { sed -nE "s/.*\b$1=(v[0-9.]+).*/\1/p" hack/update-pins.sh; }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/test/compatibility"
 )
 
 // The page with the matrix, and the heading of the section that is written.
@@ -175,8 +176,7 @@ func (d *declared) declare(test string, words []string) error {
 		return err
 	}
 	if words[2] == "each" {
-		d.declareEach(of, way, test, pinned)
-		return nil
+		return d.declareEach(of, way, test, pinned)
 	}
 	from := ""
 	for i, word := range strings.Split(words[2], ">") {
@@ -198,16 +198,26 @@ func (d *declared) declare(test string, words []string) error {
 // isFirst reports whether a version comes about in a way that has no version before it.
 func isFirst(way string) bool { return way == "created" || way == "agrees" }
 
-// declareEach notes that a test shows each pinned version, from the one before it if the way has one.
-func (d *declared) declareEach(of, way, test string, pinned []string) {
-	for i, v := range pinned {
-		switch {
-		case isFirst(way):
-			d.shown = append(d.shown, shown{of, way, v, "", test})
-		case i+1 < len(pinned):
-			d.shown = append(d.shown, shown{of, way, v, pinned[i+1], test})
+// declareEach notes that a test shows all versions: of etcd each that is pinned, of Kubernetes each upgrade, and the version that it begins
+// with as created.
+func (d *declared) declareEach(of, way, test string, pinned []string) error {
+	switch {
+	case of == "kubernetes":
+		for _, u := range artifacts.Upgrades() {
+			if isFirst(way) {
+				d.shown = append(d.shown, shown{of, way, u.From, "", test})
+			} else {
+				d.shown = append(d.shown, shown{of, way, u.To, u.From, test})
+			}
 		}
+	case isFirst(way):
+		for _, v := range pinned {
+			d.shown = append(d.shown, shown{of, way, v, "", test})
+		}
+	default:
+		return fmt.Errorf("invalid versions \"each\" of %s %s: must be versions with > between them", of, way)
 	}
+	return nil
 }
 
 // pinnedOf are the versions that artifacts are built of, the newest first.
@@ -266,6 +276,16 @@ begins with Test is run by ` + "`go test`" + `. Lives that name no version, and 
 	for _, v := range etcds {
 		fmt.Fprintf(&b, "| %s |%s\n", v, d.cells("etcd", v))
 	}
+	measured, err := compatibility.ReadUpgrades(filepath.Join(root, compatibility.UpgradesFile))
+	if err != nil {
+		return "", err
+	}
+	b.WriteString(`
+What the upgrades of ` + "`make e2e RUN=versions`" + ` took when they were last run, on a busy host of two cores. CONTRIBUTING.md says how to
+run one and to write its line. A single machine does not serve while its API server is replaced.
+
+`)
+	b.WriteString(compatibility.Table(compatibility.Upgrades(), measured))
 	return b.String(), nil
 }
 

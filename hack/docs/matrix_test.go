@@ -12,8 +12,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts"
 )
 
-// TestMatrix: each pinned version of Kubernetes and etcd is run by a test, and each but the oldest comes from the one before it. The page
-// says what the tests declare.
+// TestMatrix: each pinned version of Kubernetes and etcd is run by a test, each upgrade of Kubernetes in both ways, and each etcd but the
+// oldest comes from the one before it. The page says what the tests declare.
 func TestMatrix(t *testing.T) {
 	d, err := readDeclared(root)
 	if err != nil {
@@ -24,13 +24,12 @@ func TestMatrix(t *testing.T) {
 			t.Errorf("no test declares that %s %s is %s, from %q", of, version, way, from)
 		}
 	}
-	versions := artifacts.Versions()
-	for i, v := range versions {
+	for _, v := range artifacts.Versions() {
 		runs("kubernetes", "created", v, "")
-		if i+1 < len(versions) {
-			runs("kubernetes", "replaced", v, versions[i+1])
-			runs("kubernetes", "in-place", v, versions[i+1])
-		}
+	}
+	for _, u := range artifacts.Upgrades() {
+		runs("kubernetes", "replaced", u.To, u.From)
+		runs("kubernetes", "in-place", u.To, u.From)
 	}
 	etcds, err := artifacts.EtcdVersions()
 	if err != nil {
@@ -66,6 +65,7 @@ func TestDeclarations(t *testing.T) {
 		"containerd created v1":             "must be KIND WAY VERSIONS",
 		"kubernetes replaced older>v1.99.0": `invalid version "v1.99.0": must be v1.`,
 		"etcd created newer":                `invalid version "newer": must be 3.`,
+		"etcd replaced each":                `invalid versions "each" of etcd replaced`,
 	} {
 		text := begin
 		if declares != "" {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -59,11 +62,34 @@ type guarded struct {
 	} `json:"spec"`
 }
 
-func (g *guarded) approved() string { return g.Metadata.Annotations[controlplanev1.ApprovedAnnotation] }
-func (g *guarded) approvedBy() string {
-	return g.Metadata.Annotations[controlplanev1.ApprovedByAnnotation]
-}
 func (g *guarded) needed() bool { return g.Spec.Approval.Policy == controlplanev1.ApprovalRequired }
+
+// approvals are the names of the annotations by which somebody approves or decides, sorted.
+func (g *guarded) approvals() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name, value := range g.Metadata.Annotations {
+			if recordName(name) != "" && value != "" && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// recordName is the name of the annotation that says who gave an approval, or took a decision, and when; empty: an annotation is neither.
+func recordName(approval string) string {
+	if approval == controlplanev1.ApprovedAnnotation {
+		return controlplanev1.ApprovedByAnnotation
+	}
+	if digest, is := strings.CutPrefix(approval, controlplanev1.DecisionPrefix); is {
+		return controlplanev1.DecidedByPrefix + digest
+	}
+	return ""
+}
+
+// isRecord reports whether an annotation says who gave an approval or took a decision.
+func isRecord(name string) bool {
+	return name == controlplanev1.ApprovedByAnnotation || strings.HasPrefix(name, controlplanev1.DecidedByPrefix)
+}
 
 // readGuarded reads an object before and after a request; before is empty for one that is created.
 func readGuarded(req admission.Request) (before, after guarded, err error) {
@@ -73,30 +99,35 @@ func readGuarded(req admission.Request) (before, after guarded, err error) {
 	return before, after, errors.Join(err, json.Unmarshal(req.Object.Raw, &after))
 }
 
-// Handle puts who approved, and when, beside an approval. Nobody else writes that: what a request says of it is replaced.
+// Handle puts who approved or decided, and when, beside that. Nobody else writes it: what a request says of it is replaced.
 func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) admission.Response {
 	before, after, err := readGuarded(req)
 	if err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	approved, by := after.approved(), before.approvedBy()
+	wanted := maps.Clone(after.Metadata.Annotations)
+	maps.DeleteFunc(wanted, func(name, value string) bool { return isRecord(name) || recordName(name) != "" && value == "" })
 	var dropped []string
-	switch {
-	case approved == "":
-		by = ""
-	case approved == before.approved():
-	case req.Operation == admissionv1.Create:
-		if err := mayApprove(ctx, r.client, req); errors.Is(err, errMayNot) {
-			dropped, approved, by = []string{err.Error() + "; the approval was removed"}, "", ""
-			break
-		} else if err != nil {
-			return admission.Errored(http.StatusInternalServerError, err)
+	for _, name := range after.approvals() {
+		by := recordName(name)
+		if after.Metadata.Annotations[name] == before.Metadata.Annotations[name] {
+			if was := before.Metadata.Annotations[by]; was != "" {
+				wanted[by] = was
+			}
+			continue
 		}
-		by = r.approval(req.UserInfo)
-	default:
-		by = r.approval(req.UserInfo)
+		if req.Operation == admissionv1.Create {
+			if err := mayApprove(ctx, r.client, req); errors.Is(err, errMayNot) {
+				dropped = []string{err.Error() + "; the approval was removed"}
+				delete(wanted, name)
+				continue
+			} else if err != nil {
+				return admission.Errored(http.StatusInternalServerError, err)
+			}
+		}
+		wanted[by] = r.approval(req.UserInfo)
 	}
-	return annotate(req.Object.Raw, approved, by).WithWarnings(dropped...)
+	return annotate(req.Object.Raw, wanted).WithWarnings(dropped...)
 }
 
 // approval is the value of the annotation: when, and who.
@@ -108,24 +139,16 @@ func (r *approvalRecorder) approval(who authenticationv1.UserInfo) string {
 	return r.now().UTC().Format(time.RFC3339) + " " + name
 }
 
-// annotate answers with what makes both annotations as they should be.
-func annotate(raw []byte, approved, by string) admission.Response {
+// annotate answers with what makes the annotations as they should be.
+func annotate(raw []byte, wanted map[string]string) admission.Response {
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(raw); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	annotations := object.GetAnnotations()
-	if len(annotations) == 0 { // there is no approval, and nobody who gave one
+	if maps.Equal(object.GetAnnotations(), wanted) {
 		return admission.Allowed("")
 	}
-	for name, value := range map[string]string{controlplanev1.ApprovedAnnotation: approved, controlplanev1.ApprovedByAnnotation: by} {
-		if value == "" {
-			delete(annotations, name)
-		} else {
-			annotations[name] = value
-		}
-	}
-	object.SetAnnotations(annotations)
+	object.SetAnnotations(wanted)
 	changed, err := object.MarshalJSON()
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -133,7 +156,7 @@ func annotate(raw []byte, approved, by string) admission.Response {
 	return admission.PatchResponseFromRaw(raw, changed)
 }
 
-// Handle refuses an approval, and a spec that needs none any more, by somebody without the verb approve.
+// Handle refuses an approval, a decision, and a spec that needs no approval any more, by somebody without the verb approve.
 func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admission.Response {
 	before, after, err := readGuarded(req)
 	if err != nil {
@@ -146,10 +169,12 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 			return admission.Denied(why)
 		}
 	}
-	approves := after.approved() != "" && after.approved() != before.approved()
-	frees := before.needed() && !after.needed()
-	if !approves && !frees {
+	approves := func(name string) bool { return after.Metadata.Annotations[name] != before.Metadata.Annotations[name] }
+	if frees := before.needed() && !after.needed(); !frees && !slices.ContainsFunc(after.approvals(), approves) {
 		return admission.Allowed("")
+	}
+	if err := checkDecisions(after.Metadata.Annotations); err != nil {
+		return admission.Denied(err.Error())
 	}
 	switch err := mayApprove(ctx, j.client, req); {
 	case errors.Is(err, errMayNot):
@@ -158,6 +183,25 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	return admission.Allowed("")
+}
+
+// checkDecisions bounds decisions.
+func checkDecisions(annotations map[string]string) error {
+	found := 0
+	for name, value := range annotations {
+		if !strings.HasPrefix(name, controlplanev1.DecisionPrefix) {
+			continue
+		}
+		if found++; found > controlplanev1.MaxDecisions {
+			return fmt.Errorf("metadata.annotations has more than %d decisions (%s...): remove those that are not needed",
+				controlplanev1.MaxDecisions, controlplanev1.DecisionPrefix)
+		}
+		if len(value) > controlplanev1.MaxDecisionLength {
+			return fmt.Errorf("invalid metadata.annotations[%s]: has %d bytes, must have at most %d",
+				name, len(value), controlplanev1.MaxDecisionLength)
+		}
+	}
+	return nil
 }
 
 // errMayNot: the user has no right to approve.
@@ -181,7 +225,8 @@ func mayApprove(ctx context.Context, c client.Client, req admission.Request) err
 	if review.Status.Allowed {
 		return nil
 	}
-	return fmt.Errorf("metadata.annotations[%s] and a change of spec.approval.policy from Required: %q %w: the verb %q on %s %q in namespace %q, as the ClusterRole quorate-approver has",
-		controlplanev1.ApprovedAnnotation, req.UserInfo.Username, errMayNot, controlplanev1.ApproveVerb,
+	return fmt.Errorf("metadata.annotations[%s], metadata.annotations[%s...] and a change of spec.approval.policy from Required: "+
+		"%q %w: the verb %q on %s %q in namespace %q, as the ClusterRole quorate-approver has",
+		controlplanev1.ApprovedAnnotation, controlplanev1.DecisionPrefix, req.UserInfo.Username, errMayNot, controlplanev1.ApproveVerb,
 		schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}, req.Name, req.Namespace)
 }

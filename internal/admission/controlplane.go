@@ -95,6 +95,7 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 		why = etcdNotOurs
 	}
 	all = append(all, checkBackup(before.Backup, after.Backup, why, spec)...)
+	all = append(all, checkWindows(before.Approval, after.Approval, spec)...)
 	return append(all, validateMachineTemplate(before, after, spec.Child("machineTemplate"))...)
 }
 

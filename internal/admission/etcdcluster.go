@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
@@ -131,6 +132,7 @@ func validateEtcd(spec *etcdclusterv1alpha1.CommonSpec, at *field.Path) field.Er
 	all := etcdadm.Validate(&spec.EtcdadmConfigSpec, config)
 	all = append(all, checkRef(machine.InfrastructureTemplateRef, spec.InfrastructureTemplate, at.Child("infrastructureTemplate"))...)
 	all = append(all, checkBackup(nil, spec.Backup, "", at)...)
+	all = append(all, checkWindows(controlplanev1.ApprovalSpec{}, spec.Approval, at)...)
 	all = append(all, checkNoInPlace(spec.Backup, at)...)
 	if spec.Version != "" {
 		if wrong := etcdadm.WrongVersion(spec.Version); wrong != "" {

@@ -117,6 +117,7 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	}
 	all = append(all, checkReferences(before, after, field.NewPath("spec"))...)
 	all = append(all, checkBackup(backupOf(before), after.Spec.Backup, elsewhere(hasExternalEtcd(after)), field.NewPath("spec"))...)
+	all = append(all, checkWindows(approvalOf(before), after.Spec.Approval, field.NewPath("spec"))...)
 	config := &after.Spec.KubeadmConfigSpec
 	if before == nil || kubeadm.JoinAddress(&before.Spec.KubeadmConfigSpec) != kubeadm.JoinAddress(config) {
 		all = append(all, checkAdvertised(config, !hasExternalEtcd(after), field.NewPath("spec", "kubeadmConfigSpec"))...)

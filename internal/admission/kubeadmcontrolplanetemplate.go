@@ -35,6 +35,7 @@ func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context, t *con
 	stacked := !config.ClusterConfiguration.Etcd.External.IsDefined() && !t.Spec.Template.Spec.ManagedExternalEtcdRef.IsDefined()
 	wrong := checkAdvertised(config, stacked, spec.Child("kubeadmConfigSpec"))
 	wrong = append(wrong, checkNaming(t.Spec.Template.Spec.MachineNaming.Template, "control-plane", "", spec)...)
+	wrong = append(wrong, checkWindows(controlplanev1.ApprovalSpec{}, t.Spec.Template.Spec.Approval, spec)...)
 	wrong = append(wrong, checkBackup(nil, t.Spec.Template.Spec.Backup, elsewhere(!stacked), spec)...)
 	if wrong = append(wrong, checkManagedEtcd(t.Spec.Template.Spec.ManagedExternalEtcdRef, spec)...); len(wrong) > 0 {
 		return nil, invalidTemplate(t, wrong)

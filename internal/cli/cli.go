@@ -117,7 +117,9 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return command.Usagef("%w; see %q", flagError(err), cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation), upgrade.ApproveCommand(&a.Invocation), down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
+	root.AddCommand(up.Command(&a.Invocation), upgrade.Command(&a.Invocation),
+		upgrade.ApproveCommand(&a.Invocation), upgrade.DecideCommand(&a.Invocation),
+		down.Command(&a.Invocation), artifact.Command(&a.Invocation), up.DaemonCommand(&a.Invocation), artifact.VersionCommand(&a.Invocation))
 	for _, commands := range []func(*command.Invocation) []*cobra.Command{status.Commands, access.Commands, machine.Commands} {
 		root.AddCommand(commands(&a.Invocation)...)
 	}

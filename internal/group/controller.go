@@ -70,6 +70,8 @@ type Controller struct {
 	Slots observe.Slots
 	// Upgraders finds the images that upgrade nodes in place. Nil: nothing is looked up.
 	Upgraders *inplace.Upgraders
+	// ForwardOnly: ports on machines are reached through the managed clusters' API servers alone.
+	ForwardOnly bool
 	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
 
@@ -103,7 +105,7 @@ func (c *Controller) turnOf(seen *observe.Observer, of *kept) *Turn {
 func (c *Controller) sources() observe.Sources {
 	from := observe.Sources{
 		Cache: c.Client, APIReader: c.APIReader, Workload: c.Workload, Quorums: c.Quorums, EtcdEndpoints: c.EtcdEndpoints, Kubeadm: c.Kubeadm,
-		Upgraders: c.Upgraders, Wakes: c.Wakes, Watched: &c.watched,
+		Upgraders: c.Upgraders, ForwardOnly: c.ForwardOnly, Wakes: c.Wakes, Watched: &c.watched,
 	}
 	if c.Client != nil {
 		from.Scheme, from.DryRun = c.Client.Scheme(), client.NewDryRunClient(c.Client)

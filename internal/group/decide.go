@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/group/status"
@@ -25,7 +26,7 @@ const CheckFailed = "CheckFailed"
 func (t *Turn) Decide(ctx context.Context, told controlplanev1.PlanStatus) plan.Decision {
 	assessed, d := plan.Judge(t.Facts)
 	t.Assessed = assessed
-	if err := plan.Check(t.Facts, d); err != nil {
+	if err := check.Decision(t.Facts, d); err != nil {
 		return refused(ctx, t.Facts, told, d, err)
 	}
 	return d

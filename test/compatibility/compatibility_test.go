@@ -1,4 +1,3 @@
-// Package compatibility holds docs/compatibility.md against what the code accepts and is built with.
 package compatibility
 
 import (

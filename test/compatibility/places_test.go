@@ -35,7 +35,7 @@ var places = []place{
 	{"internal/cluster/kubeadm/rbac.go", "the ClusterRoleBindings that certificates rely on", "cmd/kubeadm/app/phases: kubeconfig, certs, bootstraptoken, upgrade/postupgrade.go", 37},
 	{"internal/cluster/machine/learners.go", "etcd's flags for learners", "go.etcd.io/etcd/server/v3: etcdmain/help.go", 37},
 	{"internal/cluster/machine/versions.go", "which versions may be beside one another", "kubeadm's and the kubelet's skew, in the release notes", 37},
-	{"internal/core/plan/check_downgrade.go", "by how many minors etcd is lowered", "go.etcd.io/etcd/server/v3: etcdserver/version/downgrade.go", 37},
+	{"internal/core/check/downgrade.go", "by how many minors etcd is lowered", "go.etcd.io/etcd/server/v3: etcdserver/version/downgrade.go", 37},
 	{"internal/core/plan/downgrade.go", "by how many minors etcd is lowered", "go.etcd.io/etcd/server/v3: etcdserver/version/downgrade.go", 37},
 	{"internal/core/plan/placeholder.go", "how many learners etcd takes", "go.etcd.io/etcd/server/v3: etcdserver/api/membership", 37},
 	{"internal/kinds/stacked/desired.go", "the feature gate that control planes set", "cmd/kubeadm/app/features/features.go", 37},

@@ -77,7 +77,11 @@ var account = []accountRow{
 	{row(`docs/operating.md: clusterctl move \.\.\.`), Runner{"TestMove", "by clusterctl's library"}},
 	{row(`docs/operating.md: kubectl delete clusterrolebinding quorate-manager`), Runner{"TestDefault", ""}},
 	{row(`docs/operating.md: clusterctl move .*`), Runner{"RUN=move", "by quorate up --self-managed, which runs clusterctl"}},
-	{row(`docs/operating.md: (etcdctl member (list|remove ID)|kubectl delete node NAME)`), Runner{"RUN=restored-management", "with the names of the test"}},
+	{
+		row(`docs/operating.md: (quorate decide CLUSTER.*|kubectl delete node NAME)`),
+		Runner{"RUN=restored-management", "with the names of the test"},
+	},
+	{row(`docs/decide.md: quorate decide .*`), Runner{"RUN=decide", "with another cluster's name, and without being asked"}},
 
 	{row(`docs/self-managed.md: quorate up.*`), Runner{"RUN=self-managed", "with another cluster's name"}},
 	{row(`docs/install.md: clusterctl init .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},

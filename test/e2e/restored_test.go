@@ -62,7 +62,7 @@ func restoredManagement(t *testing.T, e *environment) {
 	t.Logf("FIGURE a machine of which nothing is left, deleted until gone: %.1f s", time.Since(start).Seconds())
 	e.saysOfMember(t, name, living)
 
-	e.removeMember(t, known[0], living)
+	e.quorate(t, "decide", name, "remove-voter", living, "--yes")
 	eventually(t, "three voters on known machines", patience, e.quorumOf(t, name, 3))
 	now := e.machines(t, name)
 	if slices.Contains(now, living) || slices.Contains(now, old) {
@@ -130,26 +130,12 @@ func (e *environment) saysOfMember(t *testing.T, name, living string) {
 	t.Helper()
 	eventually(t, "the control plane says what to do about the member on "+living, patience, func() string {
 		p := e.controlPlane(t, name).Status.Plan
-		if p.Reason != "MembersUnmatched" || !strings.Contains(p.Message, living) || !strings.Contains(p.Message, "removes the member") {
+		if p.Reason != "MembersUnmatched" || !strings.Contains(p.Message, living) || !strings.Contains(p.Message, "quorate decide") {
 			return p.Step + ": " + p.Message
 		}
 		return ""
 	})
 	t.Logf("told before a person has decided: %+v", e.controlPlane(t, name).Status.Plan)
-}
-
-// removeMember removes the member of a name by hand, from another machine.
-func (e *environment) removeMember(t *testing.T, from, of string) {
-	t.Helper()
-	members, err := e.members(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(members, func(m member) bool { return m.Name == of })
-	if i < 0 {
-		t.Fatalf("etcd has the members %v, and none is %s", members, of)
-	}
-	e.quorate(t, "shell", from, "--", "sh", "-c", fmt.Sprintf("%smember remove %x", etcdctl, members[i].ID))
 }
 
 // endHost powers a machine off that is not known, and takes its Node from the cluster, as a person does.

@@ -15,82 +15,78 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/quorate/quorate/internal/local/artifacts"
+	"github.com/quorate/quorate/test/compatibility"
 )
 
-// A cell is one way from a version of Kubernetes to another.
-type cell struct {
-	from, to string
-	machines int // of the control plane
-	workers  int
-	inPlace  bool
+// nameOf is the name of a cell's cluster, of letters and digits that tell where a failure is from.
+func nameOf(c compatibility.Cell) string {
+	way := map[string]string{compatibility.InPlace: "place", compatibility.Rolled: "roll"}[c.Way]
+	return fmt.Sprintf("%s%d-%s", way, c.Machines, strings.NewReplacer(".", "-", "v", "").Replace(c.From+"-"+c.To))
 }
 
-func (c cell) way() string {
-	if c.inPlace {
-		return "in place"
-	}
-	return "rolled"
-}
-
-// name is that of the cluster: it tells where a failure is from.
-func (c cell) name() string {
-	way := map[bool]string{true: "place", false: "roll"}[c.inPlace]
-	return fmt.Sprintf("%s%d-%s", way, c.machines, strings.ReplaceAll(strings.TrimPrefix(c.to, "v"), ".", "-"))
-}
-
-// cells are three machines and a worker that are replaced, and three, and one and a worker, that are changed in place, for each pinned
-// version and the one before it, be it of the same minor version; for FROM and TO only, where those are given.
-func cells() []cell {
-	pinned := artifacts.Versions()
-	slices.Reverse(pinned)
+// cells are those of all pinned versions; those of FROM and TO only, where these are given.
+func cells() []compatibility.Cell {
 	if os.Getenv("QUORATE_E2E_FROM")+os.Getenv("QUORATE_E2E_TO") != "" {
-		pinned = []string{older, newer}
+		return compatibility.Ways(older, newer)
 	}
-	var all []cell
-	for i, to := range pinned[1:] {
-		from := pinned[i]
-		all = append(all, cell{from, to, 3, 1, false}, cell{from, to, 3, 0, true}, cell{from, to, 1, 1, true})
-	}
-	return all
+	return compatibility.Upgrades()
 }
 
-// versions: clusters go from each version to the next, replaced and in place, under a client that writes. It prints a line for each way.
+// versions: clusters go from one version to another, replaced and in place, under a client that writes. It prints a line for each way, and
+// writes it into the file that QUORATE_E2E_CELLS names.
 //
 //quorate:shows kubernetes created each
 //quorate:shows kubernetes replaced each
 //quorate:shows kubernetes in-place each
 func versions(t *testing.T, e *environment) {
-	matrix := []string{"FIGURE from | to | way | machines + workers | seconds | failed writes | longest gap, s | lost | etcd"}
-	for _, c := range cells() {
-		t.Run(c.name(), func(t *testing.T) {
-			e.quorate(t, "artifacts", "build", c.from, c.to) // the plane would build them too, for minutes in the middle
-			e.up(t, c.name(), "--replicas", strconv.Itoa(c.machines), "--workers", strconv.Itoa(c.workers), "--kubernetes-version", c.from)
-			before := e.etcdOf(t, c.name())
-			machines := uids(e.machineObjects(t, c.name()))
-			var took time.Duration
-			client, lost := e.underWrites(t, c.name(), func() {
-				args := []string{"--kubernetes-version", c.to}
-				if c.inPlace {
-					args = append(args, "--in-place=Only")
-				}
-				took = e.up(t, c.name(), args...)
-				eventually(t, "all voters", patience, e.quorumOf(t, c.name(), c.machines))
-				eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers))
-			})
-			checkGap(t, client.gap, c.machines)
-			e.isVersion(t, c.name(), c.to)
-			e.servicesServe(t, c.name())
-			eventually(t, "all nodes healthy", patience, e.healthy(t, c.name(), c.machines+c.workers)) // CoreDNS is replaced last
-			if stay := slices.Equal(machines, uids(e.machineObjects(t, c.name()))); stay != c.inPlace {
-				t.Errorf("the machines are the same: %t, and the way is %s", stay, c.way())
+	all, failed, runs := cells(), 0, []compatibility.Measured{}
+	for _, c := range all {
+		run := compatibility.Measured{Cell: c, Date: time.Now().UTC().Format(time.DateOnly)}
+		run.Passed = t.Run(nameOf(c), func(t *testing.T) { e.upgradeCell(t, &run) })
+		if !run.Passed {
+			failed++
+			e.tellWhy(t)
+			e.clear(t)
+		}
+		runs = append(runs, run)
+		if file := os.Getenv("QUORATE_E2E_CELLS"); file != "" {
+			if err := compatibility.AddUpgrade(file, run); err != nil {
+				t.Error(err)
 			}
-			matrix = append(matrix, fmt.Sprintf("FIGURE %s | %s | %s | %d + %d | %.1f | %d of %d | %.1f | %d | %s -> %s",
-				c.from, c.to, c.way(), c.machines, c.workers, took.Seconds(), client.failed, client.tried, client.gap.Seconds(), lost, before, e.etcdOf(t, c.name())))
-			e.takeDown(t, c.name())
-		})
+		}
 	}
-	t.Log(strings.Join(matrix, "\n"))
+	t.Logf("FIGURE upgrades: %d run, %d failed\n%s", len(runs), failed, compatibility.Table(all, runs))
+}
+
+// upgradeCell makes a cluster of one version, brings it to the other, and notes in run what that took.
+func (e *environment) upgradeCell(t *testing.T, run *compatibility.Measured) {
+	t.Helper()
+	c, name := run.Cell, nameOf(run.Cell)
+	e.quorate(t, "artifacts", "build", c.From, c.To) // the plane would build them too, for minutes in the middle
+	e.up(t, name, "--replicas", strconv.Itoa(c.Machines), "--workers", strconv.Itoa(c.Workers), "--kubernetes-version", c.From)
+	before := e.etcdOf(t, name)
+	machines := uids(e.machineObjects(t, name))
+	client, lost := e.underWrites(t, name, func() {
+		args := []string{"--kubernetes-version", c.To}
+		if c.Way == compatibility.InPlace {
+			args = append(args, "--in-place=Only")
+		}
+		run.Seconds = e.up(t, name, args...).Seconds()
+		eventually(t, "all voters", patience, e.quorumOf(t, name, c.Machines))
+		eventually(t, "all nodes healthy", patience, e.healthy(t, name, c.Machines+c.Workers))
+	})
+	run.Writes, run.Failed, run.Lost, run.Gap = client.tried, client.failed, lost, client.gap.Seconds()
+	checkGap(t, client.gap, c.Machines)
+	e.isVersion(t, name, c.To)
+	e.servicesServe(t, name)
+	eventually(t, "all nodes healthy", patience, e.healthy(t, name, c.Machines+c.Workers)) // CoreDNS is replaced last
+	if stay := slices.Equal(machines, uids(e.machineObjects(t, name))); stay != (c.Way == compatibility.InPlace) {
+		t.Errorf("the machines are the same: %t, and the way is %s", stay, c.Way)
+	}
+	if run.Etcd = before; before != e.etcdOf(t, name) {
+		run.Etcd += " -> " + e.etcdOf(t, name)
+	}
+	e.takeDown(t, name)
 }
 
 // etcdOf returns the tags of the images of a cluster's stacked etcd, each once.

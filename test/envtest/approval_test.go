@@ -3,6 +3,7 @@ package envtest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -25,6 +26,7 @@ import (
 
 const (
 	approvedPatch = `{"metadata":{"annotations":{"controlplane.cluster.x-k8s.io/quorate-approved":"a1b2"}}}`
+	decidedPatch  = `{"metadata":{"annotations":{"decision.quorate.io/a1b2":"remove-voter 77"}}}`
 	forgedPatch   = `{"metadata":{"annotations":{"controlplane.cluster.x-k8s.io/quorate-approved-by":"2026-01-01T00:00:00Z somebody else"}}}`
 )
 
@@ -49,7 +51,11 @@ func updating(name string, change func(o *unstructured.Unstructured)) attempt {
 }
 
 func approve(o *unstructured.Unstructured) {
-	o.SetAnnotations(map[string]string{controlplanev1.ApprovedAnnotation: "a1b2", controlplanev1.ApprovedByAnnotation: "2026-01-01T00:00:00Z somebody else"})
+	const forged = "2026-01-01T00:00:00Z somebody else"
+	o.SetAnnotations(map[string]string{
+		controlplanev1.ApprovedAnnotation: "a1b2", controlplanev1.ApprovedByAnnotation: forged,
+		controlplanev1.DecisionPrefix + "a1b2": "remove-voter 77", controlplanev1.DecidedByPrefix + "a1b2": forged,
+	})
 }
 
 // attempts are refused where whoever tries has no right to approve. The e2e `approve` does it by another version of the kind.
@@ -63,6 +69,23 @@ var attempts = []attempt{
 	{"a dry run", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 		return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(approvedPatch)), client.DryRunAll)
 	}},
+	patching("a decision, by a merge patch", types.MergePatchType, decidedPatch),
+	patching("a decision, by a JSON patch", types.JSONPatchType,
+		`[{"op":"add","path":"/metadata/annotations","value":
+			{"decision.quorate.io/a1b2":"remove-voter 77","decided-by.quorate.io/a1b2":"x y"}}]`),
+	updating("a decision, by an update", func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{controlplanev1.DecisionPrefix + "a1b2": "remove-voter 77"})
+	}),
+	{"a decision, by server-side apply", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		return c.Patch(ctx, o, client.RawPatch(types.ApplyPatchType, header(o, `"annotations":{"decision.quorate.io/a1b2":"remove-voter 77"}`)),
+			client.FieldOwner("somebody"), client.ForceOwnership)
+	}},
+	{"a decision, with finalizers and owners", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		o.SetFinalizers(append(o.GetFinalizers(), "example.org/held"))
+		o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}))
+		o.SetAnnotations(map[string]string{controlplanev1.DecisionPrefix + "a1b2": "remove-voter 77"})
+		return c.Update(ctx, o)
+	}},
 	patching("no policy any more", types.MergePatchType, `{"spec":{"approval":null}}`),
 	patching("another policy", types.MergePatchType, `{"spec":{"approval":{"policy":"None"}}}`),
 	patching("a limit in place of the policy", types.JSONPatchType, `[{"op":"replace","path":"/spec/approval","value":{"maxReplacementsPerDay":100}}]`),
@@ -75,6 +98,18 @@ var ineffective = []attempt{
 	{"by the status", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 		return c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(approvedPatch)))
 	}},
+	{"a decision, by the status", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		return c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(decidedPatch)))
+	}},
+	{"a decision, by the scale", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		return c.SubResource("scale").Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(decidedPatch)))
+	}},
+	{"an approval, by the scale", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+		return c.SubResource("scale").Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(approvedPatch)))
+	}},
+	patching("who decided, alone", types.MergePatchType,
+		`{"metadata":{"annotations":{"decided-by.quorate.io/a1b2":"2026-01-01T00:00:00Z somebody else"}}}`),
+	patching("an empty decision", types.MergePatchType, `{"metadata":{"annotations":{"decision.quorate.io/a1b2":""}}}`),
 	patching("an empty approval", types.MergePatchType, strings.Replace(approvedPatch, "a1b2", "", 1)),
 }
 
@@ -100,7 +135,7 @@ func TestApprovals(t *testing.T) {
 			}
 		}
 	}
-	tried := 0
+	tried, through := 0, 0
 	for _, manifest := range []string{controlPlane, machines, etcdCluster} {
 		o := object(t, strings.Replace(manifest, "replicas: 3", "replicas: 3\n  approval: {policy: Required}", 1))
 		t.Run(o.GetKind(), func(t *testing.T) {
@@ -110,6 +145,7 @@ func TestApprovals(t *testing.T) {
 				for _, a := range attempts {
 					tried++
 					if err := a.try(t.Context(), as(t, env.Config, user), fresh(t, c, o)); !apierrors.IsForbidden(err) {
+						through++
 						t.Errorf("%s, %s: %v", user, a.name, err)
 					} else if user == "operator" && !strings.Contains(err.Error(), `"operator" needs the right to approve: the verb "approve"`) {
 						t.Errorf("%s: %v", a.name, err)
@@ -122,7 +158,8 @@ func TestApprovals(t *testing.T) {
 					t.Errorf("%s: %v", a.name, err)
 				}
 			}
-			if now := fresh(t, c, o); now.GetAnnotations()[controlplanev1.ApprovedAnnotation] != "" || now.GetAnnotations()[controlplanev1.ApprovedByAnnotation] != "" {
+			if now := fresh(t, c, o); len(now.GetAnnotations()) > 0 {
+				through++
 				t.Errorf("annotations %v", now.GetAnnotations())
 			}
 			tried++
@@ -130,7 +167,7 @@ func TestApprovals(t *testing.T) {
 			approvals(t, env.Config, c, o)
 		})
 	}
-	t.Logf("FIGURE ways to approve without the verb approve: %d tried", tried)
+	t.Logf("FIGURE ways to approve or decide without the verb approve: %d tried, %d got through", tried, through)
 }
 
 // createdWithout: what somebody without the right creates with an approval is created without it.
@@ -169,6 +206,7 @@ func approvals(t *testing.T, config *rest.Config, c client.Client, o *unstructur
 			t.Errorf("%s: annotations %v", a.name, now)
 		}
 	}
+	decisions(t, config, c, o)
 	// As the manager does when an approval has served.
 	gone := strings.Replace(approvedPatch, `"a1b2"`, "null", 1)
 	if err := operator.Patch(t.Context(), fresh(t, c, o), client.RawPatch(types.MergePatchType, []byte(gone))); err != nil {
@@ -176,6 +214,42 @@ func approvals(t *testing.T, config *rest.Config, c client.Client, o *unstructur
 	}
 	if now := fresh(t, c, o).GetAnnotations(); len(now) != 0 {
 		t.Errorf("annotations %v", now)
+	}
+}
+
+// decisions: who may approve decides, and is recorded as who they are; what is too many or too long is refused; anybody may withdraw
+// one.
+func decisions(t *testing.T, config *rest.Config, c client.Client, o *unstructured.Unstructured) {
+	t.Helper()
+	approver, operator := as(t, config, "approver"), as(t, config, "operator")
+	try := func(by client.Client, patch string) error {
+		return by.Patch(t.Context(), fresh(t, c, o), client.RawPatch(types.MergePatchType, []byte(patch)))
+	}
+	if err := try(approver, decidedPatch); err != nil {
+		t.Fatal(err)
+	}
+	by := fresh(t, c, o).GetAnnotations()[controlplanev1.DecidedByPrefix+"a1b2"]
+	if !strings.HasSuffix(by, "Z approver") {
+		t.Errorf("decided by %q", by)
+	}
+	if err := try(operator, strings.Replace(decidedPatch, "77", "78", 1)); !apierrors.IsForbidden(err) {
+		t.Errorf("another target for the same decision: %v", err)
+	}
+	if err := try(approver, strings.Replace(decidedPatch, "77", strings.Repeat("7", 300), 1)); !apierrors.IsForbidden(err) {
+		t.Errorf("a decision of 300 bytes: %v", err)
+	}
+	var many []string
+	for i := range controlplanev1.MaxDecisions {
+		many = append(many, fmt.Sprintf(`"decision.quorate.io/%d":"remove-voter 77"`, i))
+	}
+	if err := try(approver, `{"metadata":{"annotations":{`+strings.Join(many, ",")+`}}}`); !apierrors.IsForbidden(err) {
+		t.Errorf("%d decisions: %v", len(many)+1, err)
+	}
+	if err := try(operator, strings.Replace(decidedPatch, `"remove-voter 77"`, "null", 1)); err != nil {
+		t.Error(err)
+	}
+	if now := fresh(t, c, o).GetAnnotations(); now[controlplanev1.DecidedByPrefix+"a1b2"] != "" {
+		t.Errorf("withdrawn: annotations %v", now)
 	}
 }
 

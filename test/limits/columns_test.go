@@ -14,7 +14,7 @@ const (
 	widest = 140 // columns; a tab counts as one
 	// wideLines is how many lines of Go there are that are wider, tests included, generated ones left out. Where there are fewer, this
 	// number goes down.
-	wideLines = 3464
+	wideLines = 3455
 )
 
 // TestColumns: the number of lines that are too wide only falls.

@@ -15,10 +15,11 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/core/quorum", "internal/core/version", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
+	{"internal/core/quorum", "internal/core/version", "internal/core/windows", "internal/core/choice", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
 	{"internal/core/steps", "internal/core/backup", "internal/program/untrusted", "internal/core/programs"},
 	{"internal/conversion", "internal/local/artifacts", "internal/cluster/kubeconfig"},
 	{"internal/core/plan", "internal/local/cloudinit", "internal/cluster/joinfailure", "internal/local/hostcheck", "internal/release"},
+	{"internal/core/check"},
 	{"internal/core/sim", "internal/cluster/etcd", "internal/cluster/workload", "internal/cluster/certs", "internal/cluster/machine", "internal/core/drift", "internal/cluster/kubeadm", "internal/local/balancer", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/core/workerplan", "internal/upgrade/runtimeclient"},
 	{"internal/upgrade/updates", "internal/upgrade/upgrader", "internal/upgrade/updatehooks", "internal/cluster/backup", "internal/core/forecast", "internal/core/history"},
 	{"internal/group/inplace", "internal/group/record"},
@@ -31,6 +32,7 @@ var layers = [][]string{
 	{"internal/local/embed"},
 	{"internal/local/selfmanaged"},
 	{"internal/cli"},
+	{"test/compatibility"},
 	{"cmd", "test", "hack"},
 }
 

@@ -15,7 +15,7 @@ import (
 // turn and no shell, a turn imports no shell, and no shell imports another, neither itself nor by what it imports. Whatever
 // reconciles is a turn or a shell; a new one gets its place here.
 var roles = struct{ decisions, turns, shells []string }{
-	decisions: []string{"internal/core/quorum", "internal/core/backup", "internal/core/version", "internal/core/drift", "internal/core/plan", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
+	decisions: []string{"internal/core/quorum", "internal/core/backup", "internal/core/version", "internal/core/drift", "internal/core/plan", "internal/core/check", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
 	turns:     []string{"internal/group"},
 	shells:    []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission", "internal/kinds/etcdadm/provider", "internal/kinds/etcdcluster/takeover", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension", "internal/manager/backups"},
 }

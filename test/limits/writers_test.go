@@ -56,19 +56,20 @@ func TestOneWriter(t *testing.T) {
 }
 
 // judges are what asks the rules.
-var judges = []string{"Next", "Assess", "Explain", "Judge", "Check"}
+var judges = []string{"Next", "Assess", "Explain", "Judge"}
 
 // TestJudgedOnce: the rules are asked in one place of a turn, and what follows keeps their answer.
 func TestJudgedOnce(t *testing.T) {
 	const place = "internal/group/decide.go"
 	eachFile(t, func(path string, file *ast.File) {
 		named := namedOf(file, module+"internal/core/plan", judges)
+		named = append(named, namedOf(file, module+"internal/core/check", []string{"Decision"})...)
 		if path == place {
-			if want := []string{"Check", "Judge"}; !slices.Equal(named, want) {
+			if want := []string{"Judge", "Decision"}; !slices.Equal(named, want) {
 				t.Errorf("%s asks the rules by %v, not by %v", path, named, want)
 			}
 		} else if len(named) > 0 {
-			t.Errorf("%s asks the rules again (plan.%s): their answer is in View.Assessed", path, strings.Join(named, ", plan."))
+			t.Errorf("%s asks the rules again (%s): their answer is in View.Assessed", path, strings.Join(named, ", "))
 		}
 	})
 }

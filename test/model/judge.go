@@ -7,7 +7,7 @@ import (
 )
 
 // The judge holds decisions and states against the invariants, by the truth. It asks
-// neither the rules nor plan.Check.
+// neither the rules nor package check.
 
 // judgeState is asked of every state.
 func (g *group) judgeState(s *state) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -171,7 +172,7 @@ func (s *search) decide(i int32) (plan.Observed, plan.Decision, bool) {
 	t := s.states[i]
 	o := s.look(&t)
 	d := plan.Next(o)
-	if err := plan.Check(o, d); err != nil {
+	if err := check.Decision(o, d); err != nil {
 		s.blame(i, fmt.Sprintf("Check refuses %s: %v", d, err))
 	}
 	t.pending = stepOf(d.Step)

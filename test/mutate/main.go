@@ -3,7 +3,7 @@
 //
 // It disables each rule, flips each comparison and moves its border, swaps and for
 // or, drops either side, makes each condition true, false or the opposite, and
-// leaves out statements, in the packages plan and quorum. All sabotages are compiled
+// leaves out statements, in the packages plan, check and quorum. All sabotages are compiled
 // into one test binary a package and chosen by an environment variable, so that a
 // thousand of them take a minute and not an hour.
 //
@@ -30,9 +30,10 @@ func main() {
 	compare := flag.Bool("compare", false, "let nothing be sabotaged, and tell where sabotages of meaning would have decided otherwise")
 	workers := flag.Int("workers", 2, "how many run at once")
 	stages := flag.String("stages", "quorum,rows,stories,order,worlds", "which tests to run, to see what they catch alone")
+	packages := flag.String("packages", "plan,check,quorum", "whose single signs to sabotage")
 	kind := flag.String("kind", "signs,meaning", "which sabotages: of single signs, of meaning")
 	flag.Parse()
-	o := options{*all, *only, *workers, *stages, *kind, *compare}
+	o := options{*all, *only, *workers, *stages, *packages, *kind, *compare}
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -41,11 +42,11 @@ func main() {
 
 // options are what is run.
 type options struct {
-	all          bool
-	only         string
-	workers      int
-	stages, kind string
-	compare      bool
+	all                    bool
+	only                   string
+	workers                int
+	stages, packages, kind string
+	compare                bool
 }
 
 // run sabotages the module that the working folder belongs to.
@@ -86,8 +87,8 @@ func (o options) signs(root, work string) ([]mutant, error) {
 	begun := time.Now()
 	var mutants []mutant
 	overlay := map[string]string{}
-	for _, pkg := range []string{"internal/core/plan", "internal/core/quorum"} {
-		found, err := sabotage(filepath.Join(root, pkg), work, len(mutants), overlay)
+	for pkg := range strings.SplitSeq(o.packages, ",") {
+		found, err := sabotage(filepath.Join(root, "internal/core", pkg), work, len(mutants), overlay)
 		if err != nil {
 			return nil, err
 		}

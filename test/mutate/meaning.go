@@ -20,8 +20,9 @@ import (
 type meaning struct {
 	number int
 	says   string
-	edits  []change
-	swap   int // 1 + the index of a rule that changes places with the next; 0: none does
+	edits  []change // of the rules
+	check  []change // of the second key
+	swap   int      // 1 + the index of a rule that changes places with the next; 0: none does
 	// excuse says why neither a world nor the model can see it; empty: one of them must.
 	excuse string
 	// equal says why nothing can see it: it decides nothing else. Such a one is not counted.
@@ -122,14 +123,37 @@ func (s *source) find(c change) (*ast.FuncDecl, error) {
 	return found, nil
 }
 
-// overlayMeanings writes the package plan anew: beside each function that a sabotage changes one
+// key is a package that can be sabotaged, and what each sabotage changes in it.
+type key struct {
+	pkg   string
+	edits func(*meaning) []change
+	more  func([]meaning) string // what it gets beside that
+}
+
+// keys are the rules and the second key.
+var keys = []key{
+	{"plan", func(m *meaning) []change { return m.edits }, func(all []meaning) string { return comparing + reordering(all) }},
+	{"check", func(m *meaning) []change { return m.check }, func([]meaning) string { return "" }},
+}
+
+// overlayMeanings writes the packages of both keys anew.
+func overlayMeanings(root, work string, all []meaning, overlay map[string]string) error {
+	for _, k := range keys {
+		if err := k.overlay(filepath.Join(root, "internal/core", k.pkg), work, all, overlay); err != nil {
+			return fmt.Errorf("package %s: %w", k.pkg, err)
+		}
+	}
+	return nil
+}
+
+// overlay writes the package anew: beside each function that a sabotage changes one
 // that is changed, which is called in its stead while that sabotage is active.
-func overlayMeanings(dir, work string, all []meaning, overlay map[string]string) error {
+func (k key) overlay(dir, work string, all []meaning, overlay map[string]string) error {
 	s, err := readSource(dir)
 	if err != nil {
 		return err
 	}
-	clones, err := s.clones(all)
+	clones, err := s.clones(all, k.edits)
 	if err != nil {
 		return err
 	}
@@ -138,19 +162,19 @@ func overlayMeanings(dir, work string, all []meaning, overlay map[string]string)
 		if err != nil {
 			return err
 		}
-		if err := put(work, "meaning", name, text, overlay); err != nil {
+		if err := put(work, "meaning_"+k.pkg, name, text, overlay); err != nil {
 			return err
 		}
 	}
-	return put(work, "meaning", filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, "plan")+comparing+reordering(all), overlay)
+	return put(work, "meaning_"+k.pkg, filepath.Join(dir, "mutant.go"), fmt.Sprintf(support, k.pkg)+k.more(all), overlay)
 }
 
 // clones are what the sabotages make of each function that they change.
-func (s *source) clones(all []meaning) (map[*ast.FuncDecl][]clone, error) {
+func (s *source) clones(all []meaning, edits func(*meaning) []change) (map[*ast.FuncDecl][]clone, error) {
 	clones := map[*ast.FuncDecl][]clone{}
 	for i := range all {
 		made := map[*ast.FuncDecl]string{} // what one sabotage makes of each function
-		for _, c := range all[i].edits {
+		for _, c := range edits(&all[i]) {
 			f, err := s.find(c)
 			if err != nil {
 				return nil, fmt.Errorf("sabotage %q: %w", all[i].says, err)

@@ -10,14 +10,16 @@ import (
 // TestMeaningsFollowTheCode: the text that each sabotage of meaning changes is there, exactly once.
 func TestMeaningsFollowTheCode(t *testing.T) {
 	all := sabotageMeanings()
-	s, err := readSource("../../internal/core/plan")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range all {
-		for _, c := range all[i].edits {
-			if _, err := s.find(c); err != nil {
-				t.Errorf("%s: %v", &all[i], err)
+	for _, k := range keys {
+		s, err := readSource("../../internal/core/" + k.pkg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			for _, c := range k.edits(&all[i]) {
+				if _, err := s.find(c); err != nil {
+					t.Errorf("%s: package %s: %v", &all[i], k.pkg, err)
+				}
 			}
 		}
 	}
@@ -44,7 +46,7 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// TestMeaningsCompile: the rules compile with all sabotages of meaning in them.
+// TestMeaningsCompile: both keys compile with all sabotages of meaning in them.
 func TestMeaningsCompile(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -52,11 +54,11 @@ func TestMeaningsCompile(t *testing.T) {
 	}
 	all := sabotageMeanings()
 	work, overlay := t.TempDir(), map[string]string{}
-	if err := overlayMeanings(filepath.Join(root, "internal/core/plan"), work, all, overlay); err != nil {
+	if err := overlayMeanings(root, work, all, overlay); err != nil {
 		t.Fatal(err)
 	}
 	c := compiler{root: root, work: work, kind: "meaning", overlay: overlay}
-	if err := c.tests("plan"); err != nil {
+	if err := c.tests("plan", "check"); err != nil {
 		t.Error(err)
 	}
 }

@@ -23,7 +23,8 @@ type stage struct {
 	binary string
 	dir    string
 	args   []string
-	aside  bool // it runs in a folder of its own, to which it writes
+	aside  bool   // it runs in a folder of its own, to which it writes
+	about  string // only sabotages whose text has this word are tried; empty: all are
 }
 
 // compiler compiles with all sabotages of one kind.
@@ -90,12 +91,13 @@ func (c *compiler) stage(name, pkg string, args ...string) stage {
 // build compiles the tests of what decides, and of what runs it.
 func build(root, work string, overlay map[string]string) (suite, error) {
 	c := compiler{root: root, work: work, kind: "signs", overlay: overlay}
-	if err := c.tests("quorum", "plan", "sim"); err != nil {
+	if err := c.tests("quorum", "plan", "check", "sim"); err != nil {
 		return nil, err
 	}
 	return suite{
 		c.stage("quorum", "quorum", "-test.failfast"),
-		c.stage("rows", "plan", "-test.failfast", "-test.run", "^(TestNext|TestCheck.*|TestExplain.*|TestAssess.*|TestRules.*|TestSpan|TestSteps|TestMakesKeys|TestMembersAsHosts)$"),
+		c.stage("rows", "check", "-test.failfast"),
+		c.stage("rows", "plan", "-test.failfast", "-test.run", "^(TestNext|TestExplain.*|TestAssess.*|TestRules.*|TestSpan|TestSteps|TestMakesKeys|TestMembersAsHosts)$"),
 		c.stage("stories", "sim", "-test.failfast", "-test.run", "^TestStories$"),
 		c.stage("order", "plan", "-test.failfast", "-test.run", "^TestOrder.*$"),
 		c.stage("worlds", "sim", "-test.failfast", "-test.run", "^TestWorlds$", "-steps=70000"),

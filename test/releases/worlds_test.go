@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/forecast"
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/sim"
@@ -50,7 +51,7 @@ func TestWorldsAtRest(t *testing.T) {
 				if got := d.Step.String(); got != r.Step {
 					t.Errorf("world %d: %s (%s: %s), when it was recorded %s (%s)", r.Seed, got, d.Reason, d.Message, r.Step, r.Reason)
 				}
-				if err := plan.Check(r.Observed, d); err != nil {
+				if err := check.Decision(r.Observed, d); err != nil {
 					t.Errorf("world %d: %v", r.Seed, err)
 				}
 				if r.Step != string(plan.Nothing) {

@@ -17,13 +17,17 @@ const (
 // rare are the grants of Quorate's role that the making and the repair of a control plane may go without, each with what
 // needs it. Every other grant is used by one of them.
 var rare = map[Right]string{
-	{"get", backup, "backupstores"}:            "there is spec.backup",
-	{"get", backup, "clusterbackupstores"}:     "spec.backup.storeRef has the kind ClusterBackupStore",
-	{"update", "", "secrets"}:                  "a kubeconfig is written anew before its certificate ends",
-	{"patch", "", "secrets"}:                   "a secret that lost its owner is owned again",
-	{"patch", events, "events"}:                "an event that is repeated becomes one with a count",
-	{"patch", backup, "etcdrecoveries"}:        "there is an EtcdRecovery",
-	{"patch", backup, "etcdrecoveries/status"}: "there is an EtcdRecovery",
+	{"get", backup, "backupstores"}:                 "there is spec.backup",
+	{"get", backup, "clusterbackupstores"}:          "spec.backup.storeRef has the kind ClusterBackupStore",
+	{"patch", backup, "backupstores"}:               "something uses a BackupStore",
+	{"patch", backup, "backupstores/status"}:        "there is a BackupStore",
+	{"patch", backup, "clusterbackupstores"}:        "something uses a ClusterBackupStore",
+	{"patch", backup, "clusterbackupstores/status"}: "there is a ClusterBackupStore",
+	{"update", "", "secrets"}:                       "a kubeconfig is written anew before its certificate ends",
+	{"patch", "", "secrets"}:                        "a secret that lost its owner is owned again",
+	{"patch", events, "events"}:                     "an event that is repeated becomes one with a count",
+	{"patch", backup, "etcdrecoveries"}:             "there is an EtcdRecovery",
+	{"patch", backup, "etcdrecoveries/status"}:      "there is an EtcdRecovery",
 	{"update", controlPlane, "kubeadmcontrolplanes/finalizers"}: "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where " +
 		"that is on, of whoever sets an owner reference that blocks the owner's deletion",
 	{"get", controlPlane, "kubeadmcontrolplanes"}:               "the cache has not shown the control plane's last write",

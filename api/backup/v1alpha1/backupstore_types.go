@@ -13,6 +13,49 @@ const (
 	SessionToken = "sessionToken"
 )
 
+// StoreInUseFinalizer on a BackupStore or a ClusterBackupStore keeps it while it is in use. A store that is deleted goes with its last
+// user.
+const StoreInUseFinalizer = "backup.quorate.io/in-use"
+
+// MostStoreUsers is how many users the status of a store names.
+const MostStoreUsers = 10
+
+// StoreStatus is who uses a store.
+//
+// +kubebuilder:validation:MinProperties=1
+type StoreStatus struct {
+	// userCount is how many objects use the store: control planes and etcd clusters that name it in spec.backup.storeRef, and
+	// EtcdRecoveries that have not ended. A store that is deleted stays until there are none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UserCount *int32 `json:"userCount,omitempty"`
+
+	// users are the first 10 of them, by kind, namespace and name.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Users []StoreUser `json:"users,omitempty"`
+}
+
+// StoreUser is an object that uses a store.
+type StoreUser struct {
+	// kind is KubeadmControlPlane, ControlPlane, EtcdCluster or EtcdRecovery.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind,omitempty"`
+	// namespace is the object's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// name is the object's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
 // BackupStoreSpec is where backups are kept.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.folder)",message="exactly one of s3 and folder must be set"
@@ -119,11 +162,13 @@ type SecretReference struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=backupstores,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/provider=control-plane-quorate"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.s3.endpoint",description="URL of the service; empty: the manager's volume"
 // +kubebuilder:printcolumn:name="Bucket",type="string",JSONPath=".spec.s3.bucket",description="Bucket"
+// +kubebuilder:printcolumn:name="Users",type="integer",JSONPath=".status.userCount",description="How many objects use the store"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
 // BackupStore is a place for backups of etcd, which control planes and etcd clusters of its namespace name in spec.backup.storeRef.
@@ -136,6 +181,10 @@ type BackupStore struct {
 	// spec is where backups are kept.
 	// +required
 	Spec BackupStoreSpec `json:"spec,omitempty,omitzero"`
+
+	// status is who uses the store.
+	// +optional
+	Status StoreStatus `json:"status,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true

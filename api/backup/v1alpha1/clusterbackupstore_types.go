@@ -54,11 +54,13 @@ type ClusterS3Store struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=clusterbackupstores,scope=Cluster,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/provider=control-plane-quorate"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.s3.endpoint",description="URL of the service"
 // +kubebuilder:printcolumn:name="Bucket",type="string",JSONPath=".spec.s3.bucket",description="Bucket"
+// +kubebuilder:printcolumn:name="Users",type="integer",JSONPath=".status.userCount",description="How many objects use the store"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
 // ClusterBackupStore is an administrator's place for backups of etcd. Control planes and etcd clusters of the namespaces that it allows
@@ -72,6 +74,10 @@ type ClusterBackupStore struct {
 	// spec is where backups are kept.
 	// +required
 	Spec ClusterBackupStoreSpec `json:"spec,omitempty,omitzero"`
+
+	// status is who uses the store, in all namespaces.
+	// +optional
+	Status StoreStatus `json:"status,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true

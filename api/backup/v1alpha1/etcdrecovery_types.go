@@ -11,6 +11,9 @@ const (
 	// RecoverySeedAnnotation describes the backup that is to be restored, as JSON. Quorate writes it once it found the backup, or took one
 	// of the survivor. It is not changed after that.
 	RecoverySeedAnnotation = "backup.quorate.io/seed"
+	// RecoveryTakenAnnotation describes the backup that Quorate took of the survivor, as JSON, from the moment on when the store has it. Until
+	// it is the seed, it is looked at again, and no other is taken.
+	RecoveryTakenAnnotation = "backup.quorate.io/taken"
 	// RecoveryBegunAnnotation is when the recovery began, in the form of RFC 3339. From then on nothing else is done to the control plane's
 	// machines.
 	RecoveryBegunAnnotation = "backup.quorate.io/begun"
@@ -32,6 +35,8 @@ const (
 	RecoverySeeking = "SeekingSeed"
 	// RecoverySeedRefused is the reason where the seed cannot be planted.
 	RecoverySeedRefused = "SeedRefused"
+	// RecoverySeedDamaged is the reason where the backup in the store is not the one that its manifest describes: it was changed or damaged.
+	RecoverySeedDamaged = "SeedDamaged"
 	// RecoveryNotNeeded is the reason while etcd has a quorum.
 	RecoveryNotNeeded = "NotNeeded"
 	// RecoveryUnapproved is the reason while the recovery waits for a person's approval.

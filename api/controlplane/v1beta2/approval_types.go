@@ -1,5 +1,7 @@
 package v1beta2
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // ApprovedAnnotation on a control plane of any kind, or an EtcdCluster, holds what a person has approved: the revision that `quorate plan` tells. While
 // spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is taken away when all machines are as wanted.
 const ApprovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved"
@@ -29,7 +31,8 @@ const (
 	ApprovalRequired ApprovalPolicy = "Required"
 )
 
-// ApprovalSpec says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
+// ApprovalSpec says whether a person must approve before machines are replaced or changed in place, when that may begin, and how many are
+// in a day.
 //
 // +kubebuilder:validation:MinProperties=1
 type ApprovalSpec struct {
@@ -46,4 +49,50 @@ type ApprovalSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxReplacementsPerDay *int32 `json:"maxReplacementsPerDay,omitempty"`
+
+	// windows are when machines that are not as the spec wants them may begin to be replaced or changed in place. What was begun ends. Scaling,
+	// and the replacement of machines that are broken, wait for no window. Defaults to any time.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Windows []MaintenanceWindow `json:"windows,omitempty"`
+
+	// frozenUntil is until when no machine begins to be replaced or changed in place because it is not as the spec wants it, also inside of
+	// windows.
+	// +optional
+	FrozenUntil *metav1.Time `json:"frozenUntil,omitempty"`
 }
+
+// MaintenanceWindow is a time of the week in which changes may begin.
+type MaintenanceWindow struct {
+	// days are the days on which the window starts, such as Saturday. Defaults to each day.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=7
+	Days []Weekday `json:"days,omitempty"`
+
+	// start is the time of day at which the window starts, such as 22:30, in timeZone. Where clocks are set forward over it, the window starts
+	// as much later; where it comes twice, at the first.
+	// +required
+	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`
+	Start string `json:"start,omitempty"`
+
+	// length is how long the window is open, such as 4h: from 10m to 168h.
+	// +required
+	Length metav1.Duration `json:"length,omitempty,omitzero"`
+
+	// timeZone is the time zone of start and of days, such as Europe/Berlin. Defaults to UTC.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// Weekday is a day of the week.
+//
+// +kubebuilder:validation:Enum=Monday;Tuesday;Wednesday;Thursday;Friday;Saturday;Sunday
+type Weekday string

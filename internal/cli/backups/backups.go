@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/backup/scratch"
+	corebackup "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
@@ -228,7 +229,7 @@ func (a *app) deleteCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if newest := newestVerified(all); newest == e.Name && !yes {
+		if newest := newestVerified(all, time.Now()); newest == e.Name && !yes {
 			return fmt.Errorf("backup %s is the newest that is verified: without it the cluster may be lost. Delete it with --yes", e.Name)
 		}
 		if err := catalog.Delete(ctx, e.Name); err != nil {
@@ -241,11 +242,11 @@ func (a *app) deleteCommand() *cobra.Command {
 	return cmd
 }
 
-// newestVerified returns the name of the newest verified backup; empty: there is none.
-func newestVerified(all []*backup.Entry) string {
+// newestVerified returns the name of the newest verified backup; empty: there is none. One with a time in the future is none.
+func newestVerified(all []*backup.Entry, now time.Time) string {
 	var newest *backup.Entry
 	for _, e := range all {
-		if e.Verified() && (newest == nil || e.Manifest.Taken.After(newest.Manifest.Taken)) {
+		if e.Verified() && !corebackup.IsAhead(e.Manifest.Taken, now) && (newest == nil || e.Manifest.Taken.After(newest.Manifest.Taken)) {
 			newest = e
 		}
 	}

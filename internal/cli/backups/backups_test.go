@@ -48,13 +48,14 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestNewestVerified: the newest verified backup is the one that is not deleted by mistake, whatever the order.
+// TestNewestVerified: the newest verified backup is the one that is not deleted by mistake, whatever the order. One with a
+// time in the future is not.
 func TestNewestVerified(t *testing.T) {
 	for want, all := range map[string][]*backup.Entry{
 		"":  {entry("a", 1, false), {Name: "b", Err: errors.New("x")}},
-		"c": {entry("a", 1, true), entry("c", 9, true), entry("b", 5, true), entry("d", 11, false)},
+		"c": {entry("a", 1, true), entry("c", 9, true), entry("b", 5, true), entry("d", 11, false), entry("e", 13, true)},
 	} {
-		if got := newestVerified(all); got != want {
+		if got := newestVerified(all, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

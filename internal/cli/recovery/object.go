@@ -212,7 +212,7 @@ func (a *app) awaitSeed(ctx context.Context, c client.Client, of *lost) error {
 			return nil
 		}
 		if is := conditions.Get(of.recovery, backupv1alpha1.RecoveredCondition); is != nil {
-			if is.Reason == backupv1alpha1.RecoverySeedRefused {
+			if is.Reason == backupv1alpha1.RecoverySeedRefused || is.Reason == backupv1alpha1.RecoverySeedDamaged {
 				return fmt.Errorf("EtcdRecovery %s: %s; quorate recover %s --abort deletes it", of.recovery.Name, is.Message, of.cluster.Name)
 			}
 			if is.Message != said && is.Message != "" {

@@ -96,6 +96,8 @@ func (a *app) recover(ctx context.Context, c client.Client, key client.ObjectKey
 		return a.abort(ctx, c, of)
 	}
 	if of.recovery == nil {
+		p := of.group.Kind.Status(of.object).Plan
+		a.NewScreen().Printf("%s: %s", p.Reason, p.Message) // it says what the control plane can be recovered from
 		if err := a.create(ctx, c, of, o); err != nil {
 			return err
 		}

@@ -56,6 +56,8 @@ func entryCells(e history.Entry) []screen.Span {
 	switch {
 	case e.Change != nil:
 		return []screen.Span{{Text: changeText(*e.Change, e.Count), Colour: screen.Doubt}}
+	case e.Approval != nil && e.Approval.Decision != "":
+		return []screen.Span{{Text: e.Approval.Decision + " decided by " + e.Approval.By, Colour: screen.Doubt}}
 	case e.Approval != nil:
 		return []screen.Span{{Text: "revision " + e.Approval.Revision + " approved by " + e.Approval.By, Colour: screen.Doubt}}
 	case e.Step == "":

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,8 @@ type Plan struct {
 	// Approval is the revision of the spec that a person must approve before any of it begins that replaces machines or changes them in place;
 	// empty: none.
 	Approval string `json:"approval,omitempty"`
+	// Window says that what is planned is estimated to take longer than the window that is open, or opens next; empty: it fits.
+	Window string `json:"window,omitempty"`
 	// NotKnown is what this plan takes for granted and cannot see; empty: nothing.
 	NotKnown string `json:"notKnown,omitempty"`
 	// Refused are flags and feature gates of the spec that programs of the wanted version of Kubernetes do not take, a sentence each; empty:
@@ -43,9 +46,21 @@ func NewPlan(cluster client.ObjectKey, group string, o plan.Observed, following 
 	approved.Group.Unapproved = ""
 	if p.Forecast = forecast.Of(approved, forecast.TimesOf(history.Durations(past.Entries))); p.changesMachines() {
 		p.Approval = o.Group.Unapproved
+		p.Window = tooShort(o, time.Duration(p.Duration))
 	}
 	p.Follow(following)
 	return p
+}
+
+// tooShort says that changes that take a time do not fit into the window of a group; empty: they do, or there is none.
+func tooShort(o plan.Observed, takes time.Duration) string {
+	ends, window := o.Now.Add(takes), o.Group.Window
+	if window.Closes.IsZero() || !ends.After(window.Closes) {
+		return ""
+	}
+	return fmt.Sprintf("the window of spec.approval closes at %s, and the plan is estimated to end at %s: "+
+		"machines whose replacement or update has not begun by then wait for the next window",
+		window.Closes.UTC().Format(time.RFC3339), ends.UTC().Format(time.RFC3339))
 }
 
 // NoteUpgrader notes that it cannot be seen whether the manager has an upgrader image for a version, if machines are to be changed in
@@ -137,10 +152,13 @@ func (p Plan) stepRows() [][]screen.Span {
 	return rows
 }
 
-// heldText says how long a step was held by the limit of replacements; empty: it was not.
+// heldText says how long a step was held by the limit of replacements or by windows; empty: it was not.
 func heldText(s forecast.Step) string {
 	if s.Held == 0 {
 		return ""
+	}
+	if s.HeldBy == plan.OutsideWindow {
+		return "held for " + s.Held.String() + ", until a window of spec.approval opens; "
 	}
 	return "held for " + s.Held.String() + ", as many as may be in 24 h were replaced; "
 }
@@ -165,6 +183,9 @@ func (p Plan) ending() []screen.Line {
 	}
 	if p.Approval != "" {
 		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
+	}
+	if p.Window != "" {
+		lines = append(lines, screen.Text("window      "+p.Window))
 	}
 	if p.Drain != "" {
 		lines = append(lines, screen.Text("drain       "+p.Drain))

@@ -59,7 +59,7 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 		return nil
 	}
 	a.NewScreen().Show(report.Plans(plans, false))
-	if !yes && !a.agrees() {
+	if !yes && !a.agrees("Approve this?") {
 		return errNotApproved
 	}
 	objects, err := facts.Read(ctx, c, key)
@@ -79,8 +79,8 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 }
 
 // agrees asks a person.
-func (a *app) agrees() bool {
-	a.NewScreen().Printf("\nApprove this? Only yes is taken for an answer: ")
+func (a *app) agrees(question string) bool {
+	a.NewScreen().Printf("\n%s Only yes is taken for an answer: ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"
 }

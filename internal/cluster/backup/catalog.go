@@ -285,15 +285,30 @@ func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verific
 	return v, c.Store.Put(ctx, c.key(e.Name, verifiedObject), bytes.NewReader(data))
 }
 
+// ErrNotFound is the error of a backup that the store does not have.
+var ErrNotFound = store.ErrNotFound
+
+// ErrDamaged is the error of an archive that is not the one that its manifest describes.
+var ErrDamaged = errors.New("the archive in the store is not the one that the manifest describes: it was changed or damaged")
+
+// Compare reads the archive of a backup, and compares it with its manifest. The error is ErrDamaged where they differ; others say that the
+// store could not be read.
+func (c Catalog) Compare(ctx context.Context, m *backup.Manifest) error {
+	body, err := c.Archive(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return compare(m, body)
+}
+
 func compare(m *backup.Manifest, body io.Reader) error {
 	sum, err := archive.Sum(io.LimitReader(body, m.Archive.Size+1))
 	if err == nil && sum != m.Archive.Digest {
-		err = errChanged
+		err = ErrDamaged
 	}
 	return err
 }
-
-var errChanged = errors.New("the archive in the store is not the one that the manifest describes: it was changed or damaged")
 
 // Restore reads an archive, compares it with its manifest and restores it in a scratch folder.
 func Restore(ctx context.Context, m *backup.Manifest, body io.Reader, p Proof) (*backup.Restored, error) {

@@ -86,7 +86,7 @@ func (o Opener) ofCluster(ctx context.Context, namespace, name string) (store.St
 	}
 	allowed := false
 	if err == nil {
-		if allowed, err = o.allows(ctx, of.Spec.AllowedNamespaces, namespace); err != nil {
+		if allowed, err = Allows(ctx, o.Reader, of.Spec.AllowedNamespaces, namespace); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -134,8 +134,8 @@ func (missing) Is(target error) bool { return target == ErrMissing }
 
 var errNothing = errors.New("spec must have s3 or folder")
 
-// allows reports whether a namespace is among those that are allowed.
-func (o Opener) allows(ctx context.Context, allowed backupv1alpha1.AllowedNamespaces, namespace string) (bool, error) {
+// Allows reports whether a namespace is among those that a ClusterBackupStore allows. The reader reads namespaces.
+func Allows(ctx context.Context, from client.Reader, allowed backupv1alpha1.AllowedNamespaces, namespace string) (bool, error) {
 	if slices.Contains(allowed.Names, namespace) {
 		return true, nil
 	}
@@ -147,7 +147,7 @@ func (o Opener) allows(ctx context.Context, allowed backupv1alpha1.AllowedNamesp
 		return false, fmt.Errorf("spec.allowedNamespaces.selector: %w", err)
 	}
 	of := &corev1.Namespace{}
-	if err := o.Reader.Get(ctx, client.ObjectKey{Name: namespace}, of); err != nil {
+	if err := from.Get(ctx, client.ObjectKey{Name: namespace}, of); err != nil {
 		return false, fmt.Errorf("reading the labels of namespace %s: %w", namespace, err)
 	}
 	return selector.Matches(labels.Set(of.Labels)), nil

@@ -6,6 +6,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -91,8 +92,43 @@ type Member struct {
 	// Size is how many bytes its data takes on its disk, and Quota how many it may take before etcd raises NOSPACE; 0: it did
 	// not answer, or does not tell, as 3.5 does of its quota.
 	Size, Quota int64
+	// Term is the raft term, Applied the last entry of the log that its data contains, and Revision the revision of its keys; 0: it did not
+	// answer.
+	Term, Applied uint64
+	Revision      int64
 	// At is the name of the target that answered as this member; empty: none did.
 	At string
+}
+
+// HasQuorum reports whether a majority of the voters agree on the list, and are healthy.
+func (s Survey) HasQuorum() bool {
+	voters, healthy := 0, 0
+	for _, m := range s.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.Health == plan.Healthy {
+			healthy++
+		}
+	}
+	return s.Agreed && healthy > voters/2
+}
+
+// Newest returns the voter with the newest data of those that answered, and how many these are: the one with the highest term, and of these
+// the one with the most entries. backup.Best chooses by the same.
+func (s Survey) Newest() (newest Member, answered int) {
+	for _, m := range s.Members {
+		if m.At == "" || m.Learner {
+			continue
+		}
+		further := cmp.Or(cmp.Compare(m.Term, newest.Term), cmp.Compare(m.Applied, newest.Applied), cmp.Compare(newest.At, m.At))
+		if answered == 0 || further > 0 {
+			newest = m
+		}
+		answered++
+	}
+	return newest, answered
 }
 
 // FormatID writes a member's ID as etcd's own tools do, in hexadecimal.

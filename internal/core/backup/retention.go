@@ -33,12 +33,16 @@ type Stored struct {
 // mostAhead is how far ahead of a clock a backup's time may be: managers that took turns may have had clocks that differ.
 const mostAhead = time.Minute
 
+// IsAhead reports whether the time in a manifest is more than a minute ahead of now. Such a backup never counts as the newest: it
+// would until its time comes, and retention would delete those that can be relied on.
+func IsAhead(taken, now time.Time) bool { return taken.After(now.Add(mostAhead)) }
+
 // NewestVerified returns the newest verified backup of the cluster with the UID, as the manifests in its store have it; false: there is
-// none. A time that is more than a minute ahead is no time of a backup.
+// none. A backup whose time is ahead does not count.
 func NewestVerified(uid string, all []Stored, now time.Time) (Stored, bool) {
 	var newest Stored
 	for _, s := range all {
-		if s.Verified && s.UID == uid && uid != "" && s.Taken.After(newest.Taken) && !s.Taken.After(now.Add(mostAhead)) {
+		if s.Verified && s.UID == uid && uid != "" && s.Taken.After(newest.Taken) && !IsAhead(s.Taken, now) {
 			newest = s
 		}
 	}
@@ -46,14 +50,15 @@ func NewestVerified(uid string, all []Stored, now time.Time) (Stored, bool) {
 }
 
 // Expired returns the names of the backups that retention deletes for the cluster with the UID, oldest first. It returns only backups
-// that have a manifest with this UID, and never the newest of these, nor the newest verified one.
-func Expired(r Retention, uid string, all []Stored) []string {
+// that have a manifest with this UID, and never the newest of these, nor the newest verified one. A backup whose time is ahead is not
+// judged before that time.
+func Expired(r Retention, uid string, all []Stored, now time.Time) []string {
 	if r.KeepsAll() || uid == "" {
 		return nil
 	}
 	own := make([]Stored, 0, len(all))
 	for _, s := range all {
-		if s.UID == uid && !s.Taken.IsZero() {
+		if s.UID == uid && !s.Taken.IsZero() && !IsAhead(s.Taken, now) {
 			own = append(own, s)
 		}
 	}

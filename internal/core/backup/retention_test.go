@@ -49,9 +49,34 @@ func TestExpired(t *testing.T) {
 		"together":                  {Retention{Last: 1, Daily: 1, Weekly: 2, Monthly: 2}, "u", "g d c"},
 		"more than there are":       {Retention{Last: 100, Daily: 100}, "u", ""},
 	} {
-		if got := strings.Join(Expired(test.r, test.uid, store), " "); got != test.want {
+		if got := strings.Join(Expired(test.r, test.uid, store, at("2026-11-27 13:00")), " "); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+// TestExpiredAhead: a backup with a time in the future takes the place of no other one, and is not deleted before its time has come. That
+// of a clock that goes a little ahead counts.
+func TestExpiredAhead(t *testing.T) {
+	now := at("2026-11-27 12:00")
+	store := []Stored{
+		{"a", "u", at("2026-11-27 10:00"), true},
+		{"b", "u", at("2026-11-27 11:00"), true},
+		{"c", "u", at("2026-11-27 11:30"), false},
+		{"x", "u", at("2027-11-27 00:00"), true},
+		{"y", "u", at("2027-11-28 00:00"), false},
+	}
+	for _, r := range []Retention{{Last: 1}, {Last: 2}, {Hourly: 1}, {Daily: 1}, {Weekly: 1}, {Monthly: 1}} {
+		if got := strings.Join(Expired(r, "u", store, now), " "); got != "a" {
+			t.Errorf("%+v: %q, want a", r, got)
+		}
+	}
+	if got := strings.Join(Expired(Retention{Last: 1}, "u", store, at("2028-01-01 00:00")), " "); got != "a b c" {
+		t.Errorf("once all times have come: %q, want a b c", got)
+	}
+	store[3].Taken, store[4].Taken = now.Add(30*time.Second), now.Add(40*time.Second)
+	if got := strings.Join(Expired(Retention{Last: 1}, "u", store, now), " "); got != "a b c" {
+		t.Errorf("half a minute ahead: %q, want a b c", got)
 	}
 }
 
@@ -96,17 +121,19 @@ func runTimeline(t *testing.T, random *rand.Rand, r Retention) int {
 			s.UID = ""
 		case 2:
 			s.Taken = s.Taken.Add(-time.Duration(random.Int64N(int64(1000 * time.Hour)))) // a clock that went wrong, or a copied bucket
+		case 3:
+			s.Taken = s.Taken.Add(time.Duration(random.Int64N(int64(1000 * time.Hour)))) // somebody who wants others to be deleted
 		}
 		store = append(store, s)
 		if random.IntN(2) > 0 {
 			continue
 		}
 		random.Shuffle(len(store), func(i, j int) { store[i], store[j] = store[j], store[i] })
-		expired := Expired(r, "u", store)
-		judgeExpired(t, store, expired)
+		expired := Expired(r, "u", store, now)
+		judgeExpired(t, store, expired, now)
 		deleted += len(expired)
 		store = slices.DeleteFunc(store, func(s Stored) bool { return slices.Contains(expired, s.Name) })
-		if again := Expired(r, "u", store); len(again) > 0 {
+		if again := Expired(r, "u", store, now); len(again) > 0 {
 			t.Errorf("%v are deleted after all that expired was deleted", again)
 		}
 	}
@@ -114,11 +141,11 @@ func runTimeline(t *testing.T, random *rand.Rand, r Retention) int {
 }
 
 // judgeExpired looks for what must not be deleted, without a helper of Expired.
-func judgeExpired(t *testing.T, store []Stored, expired []string) {
+func judgeExpired(t *testing.T, store []Stored, expired []string, now time.Time) {
 	t.Helper()
 	var newest, proven Stored
 	for _, s := range store {
-		if s.UID != "u" {
+		if s.UID != "u" || s.Taken.After(now.Add(time.Minute)) {
 			continue
 		}
 		later := func(than Stored) bool {

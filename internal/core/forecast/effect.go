@@ -29,6 +29,8 @@ func (w *world) act(s plan.Step) {
 		w.o.Etcd.Downgrade = s.Version + ".0"
 	case plan.CancelDowngrade:
 		w.o.Etcd.Downgrade = ""
+	case plan.DropChoice:
+		w.o.Choices = slices.DeleteFunc(slices.Clone(w.o.Choices), func(c plan.Choice) bool { return c.Digest == s.Choice })
 	case plan.RequestBackup:
 		w.requestBackup()
 	case plan.BeginRecovery:

@@ -33,9 +33,11 @@ type Step struct {
 	After Strength `json:"after"`
 	// At is when it is taken, counted from the beginning, as estimated.
 	At Duration `json:"at"`
-	// Held is for how much of that, since the step before, as many machines as the user allows in 24 hours had been replaced, so that it was
-	// waited for; 0: it was not.
+	// Held is for how much of that, since the step before, as many machines as the user allows in 24 hours had been replaced, or no window was
+	// open; 0: nothing held it.
 	Held Duration `json:"held,omitempty"`
+	// HeldBy is the reason of the wait that held the step: plan.ReplacementLimit or plan.OutsideWindow; empty: nothing held it.
+	HeldBy string `json:"heldBy,omitempty"`
 }
 
 // Strength is how a group stands.
@@ -97,10 +99,10 @@ func (f *Forecast) goOn(w *world) bool {
 		return false
 	}
 	if !d.Step.Acts() {
-		return w.pass() || w.waitForLimit(d)
+		return w.pass() || w.waitForLimit(d) || w.waitForWindow(d)
 	}
-	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed), Held: Duration(w.held)})
-	w.held = 0
+	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed), Held: Duration(w.held), HeldBy: w.heldBy})
+	w.held, w.heldBy = 0, ""
 	w.act(d.Step)
 	if d.Step.Verb == plan.Adopt && len(w.o.Uncontrolled) == 0 {
 		f.End = stop(d, d.Reason, "what the adopted machines are like is read with the next look")

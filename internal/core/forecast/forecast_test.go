@@ -140,6 +140,14 @@ func TestHeld(t *testing.T) {
 		}, "Create cp-5 held 58m0s, Create cp-6 held 22h59m40s", "AsWanted", 24*time.Hour + 3*time.Minute + 40*time.Second},
 		{"in place", func(o *plan.Observed) { outdated(o, 1); o.Policy.InPlace = plan.InPlaceOnly },
 			"UpdateInPlace cp-3 held 23h59m10s, MoveLeader cp-3 held 23h59m10s", "AsWanted", 48*time.Hour + 50*time.Second},
+		{"a window opens", func(o *plan.Observed) {
+			outdated(o, 0)
+			o.Group.Window = plan.Window{Closed: "it is outside of spec.approval.windows", Opens: o.Now.Add(5 * time.Hour)}
+		}, "Create cp-4 held 5h0m0s", "AsWanted", 5*time.Hour + 6*time.Minute},
+		{"none opens", func(o *plan.Observed) {
+			outdated(o, 0)
+			o.Group.Window = plan.Window{Closed: "spec.approval.windows[0] is wrong"}
+		}, "", "OutsideWindow", 0},
 		{"nobody knows", func(o *plan.Observed) { outdated(o, 1); o.Group.ReplacementsUnreadable = "it is x" }, "", "ReplacementsUnreadable", 0},
 	} {
 		o := three(test.change)

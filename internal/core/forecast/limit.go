@@ -17,6 +17,22 @@ func (w *world) count(s plan.Step) {
 	w.counted[s.Machine] = w.elapsed
 }
 
+// waitForWindow lets as much time pass, on both clocks, as it takes until changes may begin. It reports whether it does. When they may not
+// any more is not forecast: one window is known.
+func (w *world) waitForWindow(d plan.Decision) bool {
+	window := &w.o.Group.Window
+	if d.Reason != plan.OutsideWindow || window.Opens.IsZero() {
+		return false
+	}
+	waits := max(0, window.Opens.Sub(w.o.Now))
+	w.held += waits
+	w.heldBy = d.Reason
+	w.elapsed += waits
+	w.o.Now = w.o.Now.Add(waits)
+	*window = plan.Window{}
+	return true
+}
+
 // waitForLimit lets as much time pass, on both clocks, as the limit of replacements holds the next one. It reports whether it does.
 func (w *world) waitForLimit(d plan.Decision) bool {
 	if d.Reason != plan.ReplacementLimit {
@@ -30,6 +46,7 @@ func (w *world) waitForLimit(d plan.Decision) bool {
 		}
 	}
 	w.held += due - w.elapsed
+	w.heldBy = d.Reason
 	w.elapsed, w.o.Now = due, at
 	return true
 }

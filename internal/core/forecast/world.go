@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -27,6 +28,7 @@ type world struct {
 	// has waited for it.
 	counted map[string]time.Duration
 	held    time.Duration
+	heldBy  string
 	// backedUp is when the newest verified backup was taken, on the clock of the estimate.
 	backedUp time.Duration
 }
@@ -73,7 +75,7 @@ func (w *world) adoptMembers() {
 func (w *world) next() (plan.Decision, error) {
 	w.ageBackup()
 	d := plan.Next(w.o)
-	if err := plan.Check(w.o, d); err != nil {
+	if err := check.Decision(w.o, d); err != nil {
 		return d, fmt.Errorf("%s is not safe: %w; this is a defect of Quorate", d.Step, err)
 	}
 	return d, nil

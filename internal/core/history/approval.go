@@ -10,9 +10,19 @@ import (
 
 // Approval is an approval that a person gave.
 type Approval struct {
-	// Revision is that of the spec that was approved, and By the user, as the API server knows them.
-	Revision string `json:"revision"`
-	By       string `json:"by"`
+	// Revision is that of the spec that was approved; empty: a decision was taken.
+	Revision string `json:"revision,omitempty"`
+	// Decision is what was decided, as its annotation says; empty: a revision was approved.
+	Decision string `json:"decision,omitempty"`
+	// By is the user, as the API server knows them.
+	By string `json:"by"`
+}
+
+// DecisionOf reads a decision from its annotations, as ApprovalOf does.
+func DecisionOf(decision, by string) (a Approval, at time.Time, known bool) {
+	a, at, known = ApprovalOf(decision, by)
+	a.Decision, a.Revision = a.Revision, ""
+	return a, at, known
 }
 
 // ApprovalOf reads an approval from its annotations: a revision, and a time with the user's name after it; false: it is not known who gave

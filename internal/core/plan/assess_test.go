@@ -1,15 +1,17 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // TestAssess: one state, what the rules make of each machine and member.
 func TestAssess(t *testing.T) {
-	rows(t, "assess.txt", func(o Observed, _ []string) []string {
-		a := Assess(o)
+	eachRow(t, "assess.txt", func(o plan.Observed, _ []string) []string {
+		a := plan.Assess(o)
 		var lines []string
 		for _, m := range a.Machines {
 			line := fmt.Sprintf("%-6s %-9s %s", m.Name, m.Standing, word(m.Health))
@@ -24,7 +26,7 @@ func TestAssess(t *testing.T) {
 				t.Errorf("Machine(%s) is %+v", m.Name, a.Machine(m.Name))
 			}
 		}
-		if none := a.Machine("nobody"); none != (MachineAssessment{}) {
+		if none := a.Machine("nobody"); none != (plan.MachineAssessment{}) {
 			t.Errorf("Machine(nobody) is %+v", none)
 		}
 		for _, m := range a.Members {
@@ -43,23 +45,8 @@ func TestAssess(t *testing.T) {
 	})
 }
 
-// TestAssessAgrees: what Assess calls complete is what Check, which does not know of it, calls whole.
-func TestAssessAgrees(t *testing.T) {
-	rows(t, "next.txt", func(o Observed, below []string) []string {
-		for i, m := range Assess(o).Machines {
-			if m.Complete() && !isWhole(o, o.Machines[i]) {
-				t.Errorf("%s is complete to the rules, and not whole to Check", m.Name)
-			}
-			if m.Complete() != (m.Standing == complete) || m.Complete() && m.Why != "" {
-				t.Errorf("%s: %+v", m.Name, m)
-			}
-		}
-		return below
-	})
-}
-
-func word(h Health) string {
-	if h == Unknown {
+func word(h plan.Health) string {
+	if h == plan.Unknown {
 		return "Unknown"
 	}
 	return string(h)

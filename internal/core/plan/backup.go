@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -123,34 +122,4 @@ func requestBackup(s *state) opinion {
 		return pass("a backup was asked for at %s, and there is no verified one since", timeText(s.Group.Backup.Required))
 	}
 	return do(Step{Verb: RequestBackup}, BackupRequired, "%s; then %s", g.why(), next)
-}
-
-// checkBackup refuses what begins a change of machines that need a backup first, without a verified one of this cluster that is young
-// enough.
-func checkBackup(o Observed, what string) error {
-	most, b := o.Policy.MaxBackupAge, o.Group.Backup
-	if most == 0 || !o.Etcd.Ours() || !b.Taken.Before(o.Now.Add(-most)) && !b.Taken.After(o.Now.Add(mostAhead)) {
-		return nil
-	}
-	for _, m := range o.Machines {
-		switch {
-		case m.Deleting:
-		case m.NeedsBackup != "":
-			return fmt.Errorf("%s, and %s needs a verified backup first that is not older than %s: %s", what, m.Name, ageText(most), m.NeedsBackup)
-		case o.Policy.BackupBeforeSingle && len(o.Machines) == 1 && checkChangeable(o, m) == nil:
-			return fmt.Errorf("%s, and the only machine needs a verified backup first that is not older than %s", what, ageText(most))
-		}
-	}
-	return nil
-}
-
-// checkRequest allows a backup to be asked for where one is needed.
-func checkRequest(o Observed) error {
-	if err := checkApproved(o, "a backup would be taken before a change"); err != nil {
-		return err
-	}
-	if checkBackup(o, "") == nil {
-		return errors.New("no machine needs a backup first, or there is one that is young enough")
-	}
-	return nil
 }

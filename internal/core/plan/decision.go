@@ -43,6 +43,8 @@ const (
 	DropUpdate Verb = "DropUpdate"
 	// RequestBackup notes that a verified backup is needed now: it is taken at once, by somebody else.
 	RequestBackup Verb = "RequestBackup"
+	// DropChoice forgets the decision Step.Choice of a person, which was done, or was taken for other facts.
+	DropChoice Verb = "DropChoice"
 	// ReleaseHook lets the Machine Step.Machine go.
 	ReleaseHook Verb = "ReleaseHook"
 	// BeginRecovery notes that a recovery by a seed began, and EndRecovery that the control plane serves from the seed.
@@ -63,6 +65,8 @@ type Step struct {
 	Domain  string `json:"domain,omitempty"`
 	// Version is the minor version of etcd to which a downgrade is enabled, such as 3.5.
 	Version string `json:"version,omitempty"`
+	// Choice is the digest of a person's decision.
+	Choice string `json:"choice,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
 	Init bool `json:"init,omitempty"`
 	// Seed: the created machine restores the seed of the group's recovery before it initialises the cluster.
@@ -132,6 +136,9 @@ func (s Step) String() string {
 		text += " " + s.Member
 	case s.Machine != "":
 		text += " " + s.Machine
+	}
+	if s.Choice != "" {
+		text += " " + s.Choice
 	}
 	if s.Version != "" {
 		text += " to " + s.Version

@@ -12,7 +12,7 @@
 //	for {
 //		o := observe()               // read everything once
 //		d := plan.Next(o)            // decide one step
-//		if err := plan.Check(o, d); err != nil {
+//		if err := check.Decision(o, d); err != nil {
 //			report(err)          // a defect in the rules: touch nothing
 //			continue
 //		}
@@ -33,10 +33,8 @@
 //
 // # The second key
 //
-// Check knows nothing of the rules. It holds every decision against the
-// invariants: what must never happen, whatever the reason. A rule that is wrong
-// is stopped by it. It uses of the rules' helpers only short predicates about one
-// machine, such as isReleased and canJoin, so that other mistakes are not made twice.
+// Package check compares every decision with what must never happen, whatever the
+// reason. It uses the types and constants of facts and steps, and nothing of the rules.
 //
 // # Names of things
 //

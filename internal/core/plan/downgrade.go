@@ -146,6 +146,8 @@ func holdsLowering(s *state) string {
 	switch {
 	case s.isUnapproved():
 		return "nobody has approved that"
+	case s.Group.Window.isClosed():
+		return "nothing may begin now"
 	case s.heldByLimit(s.outdated()):
 		return "the limit lets no machine be replaced now"
 	case gate{s}.holds():

@@ -23,7 +23,7 @@ func stopWithoutQuorum(s *state) opinion {
 	case s.mayHaveQuorum():
 		return wait("QuorumUnproven", "%s; who began to vote or fell silent a moment ago is given %s to answer", s.strength(), quorumProofTimeout)
 	}
-	return wait("QuorumLost", "%s; a person must decide", s.strength())
+	return wait("QuorumLost", "%s; a person must decide%s", s.strength(), lost{s}.recovery())
 }
 
 // hasQuorum reports whether a majority of the voters is healthy, or no voters are known.
@@ -103,17 +103,18 @@ func (s *state) doubt() (string, string) {
 		if !s.Etcd.Ours() {
 			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join, and nobody is left to be joined; docs/operating.md tells how a first one is made again"
 		}
-		return "NoMachineLeft", "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
+		text := "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
+		return "NoMachineLeft", text + lost{s}.recovery()
 	}
 	if !s.Cluster.Reachable {
-		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable
+		return "Unreachable", "the API server does not answer: " + s.Cluster.Unreachable + lost{s}.ifLost()
 	}
 	if !s.Etcd.Ours() {
 		return "", ""
 	}
 	switch {
 	case !s.Etcd.Known:
-		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why
+		return "EtcdUnknown", "etcd's members are not known: " + s.Etcd.Why + lost{s}.ifLost()
 	case !s.Etcd.Agreed:
 		return "EtcdDisagrees", "etcd's members disagree: " + s.Etcd.Why
 	case s.twice != "":
@@ -433,9 +434,13 @@ func (s *state) homeless() []*Member {
 // it, and before that nothing goes or joins that could as well wait. Nor does it while one cannot be asked that may answer.
 func (s *state) placed() opinion {
 	for _, e := range s.homeless() {
+		why := s.cannotSpare(e)
 		switch {
+		case choosing{s}.isChosen(e) && why != "":
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, and a person decided that it goes: it %s", e.label(), why)
 		case e.answersAndVotes():
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: a person gives its Machine back its labels, or removes the member", e.label())
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: "+
+				"a person gives its Machine back its labels, or decides that it goes (quorate decide)", e.label())
 		case e.Since.IsZero() && s.Now.Before(e.answers()):
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer", e.label())
 		case s.Now.Before(e.answers()):

@@ -2,8 +2,7 @@ package plan
 
 import "testing"
 
-// TestRulesOfNames verifies that each kind of fact that has a name counts as used: in the number that is recorded, in the next name, and in
-// Check.
+// TestRulesOfNames verifies that each kind of fact that has a name counts as used: in the number that is recorded, and in the next name.
 func TestRulesOfNames(t *testing.T) {
 	for name, use := range map[string]func(*Observed){
 		"a Machine":           func(o *Observed) { o.Machines = append(o.Machines, Machine{Name: "cp-7"}) },
@@ -38,16 +37,6 @@ func TestRulesOfNewNames(t *testing.T) {
 	o = Observed{Want: Want{NameFormat: "cp"}, Workers: []string{"cp", "cp%!(EXTRA string=1)"}}
 	if step := newState(o).create(); step.Machine == "" {
 		t.Error("a format without a number has no name")
-	}
-}
-
-// TestCheckName verifies that Check refuses the name of a Node and of a member.
-func TestCheckName(t *testing.T) {
-	o := Observed{Machines: []Machine{{Name: "other", Host: "cp-7"}}, Etcd: Etcd{Members: []Member{{ID: "e8", Name: "cp-8"}}}}
-	for name, refused := range map[string]bool{"cp-7": true, "cp-8": true, "cp-9": false} {
-		if err := checkName(o, name); (err != nil) != refused {
-			t.Errorf("%s: %v, want a refusal: %t", name, err, refused)
-		}
 	}
 }
 

@@ -24,6 +24,10 @@ type Observed struct {
 	Workers []string `json:"workers,omitempty"`
 	// Recovery is the recovery of etcd by a seed that is asked for; the zero value: none is.
 	Recovery Recovery `json:"recovery,omitzero"`
+	// Choices are what a person decided, and is not done yet, sorted by their digest.
+	Choices []Choice `json:"choices,omitempty"`
+	// Remains are what the group's etcd can be recovered from. They are known only while it has no quorum, or no machine is left.
+	Remains Remains `json:"remains,omitzero"`
 }
 
 // Recovery is a recovery of the group's etcd: a snapshot, the seed, is restored on one new machine, and all other machines are given up.
@@ -58,6 +62,9 @@ type Group struct {
 	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty:
 	// nothing of that is waited for. What is missing or broken waits for nobody.
 	Unapproved string `json:"unapproved,omitempty"`
+	// Window is whether machines may begin to be replaced or changed in place because of the spec now. What is missing or broken waits for no
+	// window.
+	Window Window `json:"window,omitzero"`
 	// Replacements are the machines that the rollout replaced, or that were changed in place, in the last day or longer ago, each once, sorted
 	// by their time. They are noted only where Policy.MaxReplacements limits them.
 	Replacements []Replacement `json:"replacements,omitempty"`

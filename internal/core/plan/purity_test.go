@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"encoding/json"
@@ -6,20 +6,23 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
+	"github.com/quorate/quorate/internal/core/plan/rows"
 )
 
 // TestPlainData: what is observed and decided holds no clients, no interfaces,
 // no pointers and no functions, and a step can be compared.
 func TestPlainData(t *testing.T) {
-	for _, v := range []any{Observed{}, Decision{}, Verdict{}} {
+	for _, v := range []any{plan.Observed{}, plan.Decision{}, plan.Verdict{}} {
 		plain(t, reflect.TypeOf(v), reflect.TypeOf(v).Name())
 	}
 }
 
 // Steps and decisions can be compared, or this does not compile.
 var (
-	_ = map[Step]bool{}
-	_ = map[Decision]bool{}
+	_ = map[plan.Step]bool{}
+	_ = map[plan.Decision]bool{}
 )
 
 func plain(t *testing.T, typ reflect.Type, path string) {
@@ -48,16 +51,16 @@ func plain(t *testing.T, typ reflect.Type, path string) {
 // message and what the rules say are the same.
 func TestOrderDecidesNothing(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
-	text := func(o Observed) string {
+	text := func(o plan.Observed) string {
 		b, err := json.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(b)
 	}
-	for _, file := range []string{"next.txt", "explain.txt", "check.txt"} {
-		rows(t, file, func(o Observed, below []string) []string {
-			want, said := Next(o), Explain(o)
+	for _, file := range []string{"testdata/next.txt", "testdata/explain.txt", "../check/testdata/check.txt"} {
+		rows.Answer(t, file, *update, func(o plan.Observed, below []string) []string {
+			want, said := plan.Next(o), plan.Explain(o)
 			for range 8 {
 				shuffle(random, o.Machines)
 				for i := range o.Machines {
@@ -69,10 +72,10 @@ func TestOrderDecidesNothing(t *testing.T) {
 				shuffle(random, o.Cluster.Names)
 				shuffle(random, o.Uncontrolled)
 				before := text(o)
-				if got := Next(o); got != want {
+				if got := plan.Next(o); got != want {
 					t.Errorf("got %s, and %s when shuffled", want, got)
 				}
-				if got := Explain(o); !reflect.DeepEqual(got, said) {
+				if got := plan.Explain(o); !reflect.DeepEqual(got, said) {
 					t.Errorf("got %v, and %v when shuffled", said, got)
 				}
 				if text(o) != before {

@@ -25,7 +25,14 @@ func recoverBySeed(s *state) opinion {
 		return wait("RecoveryUnapproved", "recovery %s was changed after it began: approve it again", r.Name)
 	}
 	on := recovering{s}
-	if m := on.seeded(); m != nil {
+	m := on.seeded()
+	if v := on.strangers(); m == nil && v.decided {
+		return v
+	}
+	if v := on.giveUp(); v.decided {
+		return v
+	}
+	if m != nil {
 		return on.awaitSeeded(m)
 	}
 	return on.fence()
@@ -46,8 +53,13 @@ func (s recovering) begin() opinion {
 		return pass("recovery %s from backup %s waits for an approval, which is valid for %s", r.Name, r.Seed, span(recoveryApproval))
 	case s.mayHaveQuorum():
 		return pass("recovery %s is not needed: %s", r.Name, s.strength())
+	case s.Cluster.Reachable:
+		return pass("recovery %s is not needed: an API server answers, which none does without a quorum", r.Name)
 	}
 	if v := s.strangers(); v.decided {
+		return v
+	}
+	if v := s.unplaced(); v.decided {
 		return v
 	}
 	given := count(len(r.GiveUp), "machine")
@@ -69,6 +81,18 @@ func (s recovering) strangers() opinion {
 	return pass("all machines are given up")
 }
 
+// unplaced waits while etcd lists a voter for which no machine is known, as after the management cluster was restored from an older state:
+// nothing can be deleted, and it may return.
+func (s recovering) unplaced() opinion {
+	for _, e := range s.Etcd.Members {
+		if !e.Learner && e.Machine == "" && e.Name != "" && !slices.Contains(s.Recovery.GiveUp, e.Name) {
+			return wait("RecoveryNotGivenUp", "no machine is known for etcd member %s, a voter: if its host is off for good, create another "+
+				"recovery whose spec.giveUp has %s", e.Name, e.Name)
+		}
+	}
+	return pass("all voters are given up")
+}
+
 // seeded returns the machine that was made by the seed and stays; nil: there is none.
 func (s recovering) seeded() *machine {
 	for _, m := range s.machines {
@@ -79,22 +103,30 @@ func (s recovering) seeded() *machine {
 	return nil
 }
 
-// fence gives up all machines, waits until none of them can answer any more, and creates the one that restores the seed.
-func (s recovering) fence() opinion {
-	if v := s.strangers(); v.decided {
-		return v
-	}
+// giveUp gives up the machines that a person named, also one that was not known for a while, and those that were to restore the seed and
+// that a person deleted.
+func (s recovering) giveUp() opinion {
 	for _, m := range s.machines {
-		if !m.isReleased() {
+		named := slices.Contains(s.Recovery.GiveUp, m.Name)
+		if !m.isReleased() && (m.Seeded && m.Deleting || !m.Seeded && named) {
 			return do(Step{Verb: GiveUp, Machine: m.Name}, "Recovering", "%s is given up for recovery %s", m.Name, s.Recovery.Name)
 		}
 	}
+	return pass("all machines are given up")
+}
+
+// fence waits until no machine that was given up can answer any more, and creates the one that restores the seed.
+func (s recovering) fence() opinion {
 	for _, m := range s.machines {
 		if !m.Gone && !slices.Contains(s.Recovery.Off, m.Name) {
 			return wait("RecoveryFencing",
 				"waiting for the infrastructure of %s to be deleted; if the machine is off for good, add it to spec.off of EtcdRecovery %s",
 				m.Name, s.Recovery.Name)
 		}
+	}
+	if s.Cluster.Reachable {
+		return wait("RecoveryFencing", "waiting for the API server at %s to be silent: a cluster that answers there is not one of the machines "+
+			"that recovery %s gave up; if it is the right one, delete the recovery", s.Cluster.Endpoint, s.Recovery.Name)
 	}
 	if r := s.Want.Refused; s.Want.isRefused() && !r.Replaceable {
 		return wait("RecoveryRefused", "no machine can be made: %s", r.Message)
@@ -107,7 +139,7 @@ func (s recovering) fence() opinion {
 	return do(step, "Recovering", "%s restores backup %s and initialises the cluster", step.Machine, s.Recovery.Seed)
 }
 
-// awaitSeeded waits until the machine that restores the seed serves. Others that are still there, because a person made them, go first.
+// awaitSeeded waits until the machine that restores the seed serves.
 func (s recovering) awaitSeeded(m *machine) opinion {
 	switch {
 	case m.standing == failed:

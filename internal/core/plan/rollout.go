@@ -67,6 +67,8 @@ func (s *state) heldRollout(m *machine) string {
 		return ""
 	case s.isUnapproved():
 		return "nobody has approved that another takes its place"
+	case s.Group.Window.isClosed():
+		return "none may begin to be replaced now"
 	case s.overLimit(m.Name):
 		return "the limit lets none be replaced now"
 	case gate{s}.holds():
@@ -159,6 +161,8 @@ func holdsRollout(s *state, old []*machine) string {
 	switch {
 	case s.isUnapproved():
 		return "nobody has approved that others take their place"
+	case s.Group.Window.isClosed():
+		return "none may begin to be replaced now"
 	case s.heldByLimit(old):
 		return "the limit lets none be replaced now"
 	case len(s.failedUpdates()) > 0:

@@ -36,17 +36,17 @@ var rules = []rule{
 		name: "recover",
 		says: "Once a person has approved a recovery by a seed, within the last 15 minutes, and etcd has no quorum, nothing else is " +
 			"done. Every machine that the person gave up is deleted together with its infrastructure. When none of them can answer " +
-			"any more, one new machine restores the seed and initialises the cluster. The recovery ends when that machine serves; " +
-			"the rules below then add the others. A machine that cannot be deleted holds the seed back until a person declares it " +
-			"off.",
+			"any more, nor any API server, one new machine restores the seed and initialises the cluster. The recovery ends when that " +
+			"machine serves; the rules below then add the others. A machine that cannot be deleted holds the seed back until a person " +
+			"declares it off.",
 		gives: []Reason{
 			{"Recovering", BeginRecovery, "the recovery is approved, and etcd has no quorum"},
 			{"Recovering", GiveUp, "it is one of the machines that were given up"},
 			{"Recovering", Create, "no other machine can answer any more"},
 			{"Recovered", EndRecovery, "the new machine serves from the seed"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
-			{"RecoveryNotGivenUp", Wait, "a machine is there that the person did not give up"},
-			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone"},
+			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
+			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
 			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster"},
@@ -91,7 +91,9 @@ var rules = []rule{
 	},
 	{
 		name: "stop without quorum",
-		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person must decide.",
+		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person " +
+			"must decide. The message says what the group can be recovered from: the member with the newest data of those that answer, " +
+			"the newest verified backup, and how far each is behind the last revision that was seen.",
 		gives: []Reason{
 			{"UpdatingInPlace", Wait, "too few voters are healthy, one of them on a machine that is updated in place"},
 			{"QuorumUnproven", Wait, "too few voters are healthy, some of them for a moment only"},
@@ -176,11 +178,25 @@ var rules = []rule{
 		decide: promote,
 	},
 	{
+		name: "drop decisions",
+		says: "What a person decided with `quorate decide` counts for the facts that the person was shown, and for no others. It is " +
+			"taken away when it is done, and when the facts are others: then the person looks and decides again.",
+		gives: []Reason{
+			{"DecisionDone", DropChoice, "it is done"},
+			{"DecisionStale", DropChoice, "the facts are not those that the person was shown"},
+		},
+		decide: dropChoices,
+	},
+	{
 		name: "remove strays",
-		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is known for it: one may have lost its labels. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A learner that can only be that of a released machine is waited for by nobody.",
+		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes " +
+			"one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is " +
+			"known for it: one may have lost its labels. It goes once a person has decided so (remove-voter), if the others can spare " +
+			"it. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A " +
+			"learner that can only be that of a released machine is waited for by nobody.",
 		gives: []Reason{
 			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
-			{"StrayMember", RemoveMember, "it has no machine"},
+			{"StrayMember", RemoveMember, "it has no machine, and does not answer, or a person decided that it goes"},
 			{"StuckMember", RemoveMember, "it did not start, or was not promoted, in time"},
 		},
 		decide: removeStrays,
@@ -347,10 +363,11 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
+		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when a window opens, when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
+			{OutsideWindow, Wait, "machines are to be replaced or changed in place, and no window of spec.approval is open, or it is frozen"},
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"NoUpgraderImage", Wait, "machines are to be changed in place, and no upgrader image is set for the version"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},

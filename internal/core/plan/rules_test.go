@@ -3,7 +3,6 @@ package plan
 import (
 	"os"
 	"regexp"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -52,52 +51,6 @@ func TestSpan(t *testing.T) {
 			if got := span(d); got != want {
 				t.Errorf("span(%s) = %s, want %s", d, got, want)
 			}
-		}
-	}
-}
-
-func BenchmarkNext(b *testing.B) {
-	for name, row := range map[string]string{
-		"rest":  "7/abc kubeconfig=364 | 1a 2b 3c 4a 5b 6c 7a | 1^ 2 3 4 5 6 7",
-		"grow":  "7/abc kubeconfig=364 | 1a 2b~40s 3c~40s 4a~40s 5b~40s 6c~40s | 1^ 2lu@5s",
-		"leave": "5/abc kubeconfig=364 | 1a!! 2b 3c 4a 5b 6c 7ax | 1^ 2 3 4 5 6 7x",
-	} {
-		o, err := parse(row)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			before := processor(b)
-			for b.Loop() {
-				Next(o)
-			}
-			b.ReportMetric(float64(processor(b)-before)/float64(b.N), "cpu-ns/op")
-		})
-	}
-}
-
-// processor is how much of the processor's time this process has used: on a busy
-// host it tells more than the time that went by.
-func processor(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func BenchmarkCheck(b *testing.B) {
-	o, err := parse("5/abc | 1a 2b 3c 4a 5b 6c 7a | 1^ 2 3 4 5 6 7")
-	if err != nil {
-		b.Fatal(err)
-	}
-	d := Next(o)
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := Check(o, d); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

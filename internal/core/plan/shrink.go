@@ -260,7 +260,7 @@ func waitForRepair(s *state) opinion {
 		return v
 	}
 	for _, check := range []func() opinion{
-		s.placed, s.waitForMatch, s.kept, s.waitForApproval, s.waitForUpdates, s.waitForPerson, s.waitForLimit, gate{s}.wait,
+		s.placed, s.waitForMatch, s.kept, s.waitForApproval, opening{s}.wait, s.waitForUpdates, s.waitForPerson, s.waitForLimit, gate{s}.wait,
 	} {
 		if v := check(); v.decided {
 			return v

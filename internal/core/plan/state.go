@@ -367,6 +367,9 @@ func (s *state) again() time.Duration {
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}
+	if (opening{s}).wait().decided {
+		consider(s.Group.Window.Opens)
+	}
 	consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	if r := s.Recovery; !r.Begun {
 		consider(r.Approved.Add(recoveryApproval))

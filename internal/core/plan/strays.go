@@ -83,6 +83,8 @@ func (s *state) stuckAt(m *Member) time.Time {
 func (s *state) lostAt(m *Member) time.Time {
 	owners := len(s.mayOwn())
 	switch {
+	case choosing{s}.isChosen(m):
+		return m.Since.Add(memberStartTimeout)
 	case m.answersAndVotes():
 		return time.Time{} // its machine may only have lost its labels: a person decides
 	case m.Learner && s.isOfReleased(m):

@@ -99,6 +99,8 @@ func updateInPlace(s *state) opinion {
 		return pass("%s to be changed in place, and there is %s", count(len(todo), "machine"), s.Group.NoUpgrader)
 	case s.isUnapproved():
 		return pass("%s to be changed in place, and nobody has approved that", count(len(todo), "machine"))
+	case s.Group.Window.isClosed():
+		return pass("%s to be changed in place, and none may begin now", count(len(todo), "machine"))
 	case len(s.allowed(todo)) == 0:
 		return pass("%s to be changed in place, and the limit lets none be now", count(len(todo), "machine"))
 	case len(failed) > 0:

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"cmp"
@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // horizon is how far ahead waits are followed: further than any moment that a message counts from what was seen.
 const horizon = 40 * time.Minute
 
 // later is a state as it is some time later, if nothing happens.
-func later(o Observed, d time.Duration) Observed {
+func later(o plan.Observed, d time.Duration) plan.Observed {
 	o.Now = o.Now.Add(d)
 	return o
 }
@@ -21,13 +23,13 @@ func later(o Observed, d time.Duration) Observed {
 // TestWaitsSayWhenToLookAgain: while a decision waits, time alone changes no step and no reason before the moment at which it says to look
 // again.
 func TestWaitsSayWhenToLookAgain(t *testing.T) {
-	rows(t, "next.txt", func(o Observed, below []string) []string {
-		d := Next(o)
-		if d.Step.Verb != Wait && d.Step.Verb != Nothing {
+	eachRow(t, "next.txt", func(o plan.Observed, below []string) []string {
+		d := plan.Next(o)
+		if d.Step.Verb != plan.Wait && d.Step.Verb != plan.Nothing {
 			return below
 		}
 		for at := time.Second; at < horizon && (d.Again == 0 || at < d.Again); at += 5 * time.Second {
-			if then := Next(later(o, at)); then.Step != d.Step || then.Reason != d.Reason {
+			if then := plan.Next(later(o, at)); then.Step != d.Step || then.Reason != d.Reason {
 				t.Errorf("%s\n  says to look again in %s, and after %s decides %s", d, d.Again, at, then)
 				break
 			}
@@ -41,8 +43,8 @@ var namesMoment = regexp.MustCompile(`until ([0-9hms]+) after`)
 
 // TestWaitsEndWhenTheySay: a wait that names a moment ends, or names one less, at a moment that is that long after something that was seen.
 func TestWaitsEndWhenTheySay(t *testing.T) {
-	rows(t, "next.txt", func(o Observed, below []string) []string {
-		d := Next(o)
+	eachRow(t, "next.txt", func(o plan.Observed, below []string) []string {
+		d := plan.Next(o)
 		for _, found := range namesMoment.FindAllStringSubmatch(d.Message, -1) {
 			length, err := time.ParseDuration(found[1])
 			if err != nil {
@@ -55,11 +57,11 @@ func TestWaitsEndWhenTheySay(t *testing.T) {
 }
 
 // checkMoment goes on until the decision names one moment less.
-func checkMoment(t *testing.T, o Observed, d Decision, length time.Duration) {
+func checkMoment(t *testing.T, o plan.Observed, d plan.Decision, length time.Duration) {
 	t.Helper()
 	named := len(namesMoment.FindAllString(d.Message, -1))
 	for at := time.Second; at < horizon; at += time.Second {
-		then := Next(later(o, at))
+		then := plan.Next(later(o, at))
 		if len(namesMoment.FindAllString(then.Message, -1)) >= named {
 			continue
 		}
@@ -75,7 +77,7 @@ func checkMoment(t *testing.T, o Observed, d Decision, length time.Duration) {
 }
 
 // seenAt are the moments of what was seen.
-func seenAt(o Observed) []time.Time {
+func seenAt(o plan.Observed) []time.Time {
 	var all []time.Time
 	for _, m := range o.Machines {
 		all = append(all, m.Created, m.Started, m.UpSince)

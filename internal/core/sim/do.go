@@ -41,6 +41,9 @@ func (w *World) cutShort(s plan.Step) {
 	if s.Repair && w.rand.Intn(2) == 0 {
 		w.remember(s)
 	}
+	if h := w.named(s.Machine); s.Verb == plan.GiveUp && h != nil && w.rand.Intn(2) == 0 {
+		h.hook = h.hook && h.deleting
+	}
 	if s.Counts && w.rand.Intn(2) == 0 {
 		_ = w.note(s) // who could not dies as well
 	}
@@ -70,8 +73,12 @@ func (w *World) act(s plan.Step) error {
 		return w.reconfigure(s)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return w.lower(s)
+	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
+		return recovering{w}.do(s)
 	case plan.RequestBackup:
 		w.archive.noted.Required = w.now.Truncate(time.Second)
+	case plan.DropChoice:
+		decider{w}.drop(s.Choice)
 	case plan.Finish:
 		if slices.ContainsFunc(w.hosts, w.isOurs) {
 			return errors.New("machines are left, as the API server says")
@@ -148,6 +155,11 @@ func (w *World) create(s plan.Step) error {
 	}
 	w.limits.surged = w.count(w.isStaying) >= w.replicas
 	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init && !held, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
+	if s.Seed {
+		if err := (recovering{w}).seeds(h); err != nil {
+			return err
+		}
+	}
 	w.inherit(h)
 	w.hosts = append(w.hosts, h)
 	w.enter(h, booting)

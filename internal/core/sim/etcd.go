@@ -32,12 +32,15 @@ type member struct {
 	placeholder bool
 	data        int       // the version of its data
 	dataDue     time.Time // when it is another; zero: not now
+	holds, term int       // which of the writes it has, and of which leader
+	cluster     int       // of which it is
+	excused     bool      // it may run beside the cluster that a seed began
 }
 
 // add puts a member into the list.
 func (w *World) add(h *host, learner bool) *member {
 	w.memberCount++
-	m := &member{id: fmt.Sprintf("e%02d", w.memberCount), host: h, learner: learner, since: w.now}
+	m := &member{id: fmt.Sprintf("e%02d", w.memberCount), host: h, learner: learner, since: w.now, cluster: w.recoveries.cluster}
 	w.members = append(w.members, m)
 	return m
 }
@@ -150,6 +153,7 @@ func (w *World) elect() {
 	}
 	able := w.electable()
 	w.leader = able[w.rand.Intn(len(able))]
+	w.recoveries.term++
 }
 
 // mayAdd is etcd's gate for a new member: it takes one learner at a time, and a voter beside it.

@@ -103,7 +103,7 @@ func (g gate) befall(e Event) bool {
 
 // lie puts something into the store that is no newest verified backup of this cluster.
 func (g gate) lie(n int) {
-	b := backups.Stored{Name: "lie", UID: clusterUID, Taken: g.w.now, Verified: true}
+	b := backups.Stored{Name: "lie" + strconv.Itoa(len(g.w.archive.has)), UID: clusterUID, Taken: g.w.now, Verified: true}
 	switch n {
 	case 0: // a bucket was copied
 		b.UID = "u2"
@@ -129,7 +129,7 @@ func (a *archive) isWanted(now time.Time) bool {
 // keep is what who takes backups does by itself, and what the store does.
 func (g gate) keep() {
 	a := &g.w.archive
-	if g.w.setup.Gate == 0 || g.w.lasts(StoreDown, 0) {
+	if g.w.setup.Gate == 0 && !g.w.setup.Recovers || g.w.lasts(StoreDown, 0) {
 		a.began, a.due = time.Time{}, time.Time{}
 		return
 	}
@@ -139,7 +139,7 @@ func (g gate) keep() {
 	joins := slices.ContainsFunc(g.w.members, func(m *member) bool { return m.learner || m.name == "" })
 	fit := a.isWanted(g.w.now) && g.w.hasLeader() && !joins && !g.w.deleting
 	if fit && a.due.IsZero() {
-		a.began = g.w.now
+		a.began, g.w.recoveries.began = g.w.now, g.w.recoveries.writes
 		a.asked = false
 	}
 	takes := time.Duration(3+int(g.w.now.Unix()%20)) * time.Second
@@ -148,12 +148,18 @@ func (g gate) keep() {
 	}
 	if g.w.ripe(&a.due, fit || !a.began.IsZero() && g.w.hasLeader(), takes) {
 		g.w.tell("a backup that was begun at %s is verified", a.began.Sub(g.w.start))
-		taken := a.began.Truncate(time.Second)
-		a.has = append(a.has, backups.Stored{Name: "b" + strconv.Itoa(len(a.has)+1), UID: clusterUID, Taken: taken, Verified: true})
-		a.proven = append(a.proven, taken)
+		g.w.recoveries.holds[a.store(a.began)] = g.w.recoveries.began
 		a.began = time.Time{}
 		g.read()
 	}
+}
+
+// store adds a verified backup of the cluster, and returns its name.
+func (a *archive) store(began time.Time) string {
+	name, taken := "b"+strconv.Itoa(len(a.proven)+1), began.Truncate(time.Second)
+	a.has = append(a.has, backups.Stored{Name: name, UID: clusterUID, Taken: taken, Verified: true})
+	a.proven = append(a.proven, taken)
+	return name
 }
 
 // read notes the newest verified backup on the group's object.

@@ -87,6 +87,10 @@ type host struct {
 	freed    time.Time // when the garbage collector takes the owner off it; zero: never, or it has
 	unnoted  bool      // what we noted on its machine is not there
 	update   *inPlace  // its update in place; nil: there is none, or it is recorded
+	seededBy int       // the recovery by whose seed it was made; 0: none
+	seed     source    // that it restores
+	givenUp  bool      // for a recovery
+	old      *member   // what it has of a cluster before
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
 }
@@ -272,6 +276,9 @@ func (w *World) leave(h *host) bool {
 		w.enter(h, raising)
 	case raising:
 		w.enter(h, settling)
+		if h.seededBy > 0 {
+			w.kubeadm, w.addons = h.spec, h.spec
+		}
 		// Who goes while it initialises has initialised nothing that stays.
 		w.initialise(h)
 	case settling:
@@ -284,7 +291,7 @@ func (w *World) leave(h *host) bool {
 func (w *World) mayLeave(h *host) bool {
 	switch h.stage {
 	case booting:
-		return !h.held
+		return !h.held && (h.seededBy == 0 || recovering{w}.fetches(h))
 	case starting:
 		return !h.member.removed && w.mayStart(h)
 	case syncing:
@@ -300,6 +307,9 @@ func (w *World) booted(h *host) {
 	switch {
 	case !w.begin(h):
 	case w.setup.External:
+		w.enter(h, raising)
+	case h.seededBy > 0:
+		recovering{w}.plant(h)
 		w.enter(h, raising)
 	case h.first:
 		w.members, w.leader = nil, nil
@@ -335,6 +345,9 @@ func (w *World) kill(h *host) {
 	if h.member != nil {
 		w.stop(h.member)
 	}
+	if h.old != nil {
+		w.stop(h.old)
+	}
 }
 
 // away lets a host stand still, or start anew, for a while.
@@ -350,6 +363,9 @@ func (w *World) away(h *host, reboots bool, how time.Duration) {
 	default:
 		w.hang(h.member)
 	}
+	if h.old != nil {
+		w.stop(h.old)
+	}
 }
 
 // comeBack brings a host back with all on it. kubeadm does not begin anew.
@@ -362,11 +378,19 @@ func (w *World) comeBack(h *host) {
 	if m := h.member; m != nil && !m.removed && !w.now.Before(m.back) && (m.hung || m.name != "") {
 		w.run(m)
 	}
+	if h.old != nil {
+		w.run(h.old)
+	}
 }
 
 // age moves the object of a host on that is being deleted.
 func (w *World) age(h *host) {
 	if !h.deleting || h.hook || h.gone.IsZero() || w.now.Before(h.gone) {
+		return
+	}
+	if h.givenUp && !h.vanished && w.rand.Intn(2) == 0 {
+		w.kill(h) // its infrastructure is deleted, and its Machine goes later
+		h.vanished, h.nodeGone, h.gone = true, !h.node.IsZero(), w.now.Add(time.Duration(1+w.rand.Intn(90))*time.Second)
 		return
 	}
 	w.forget(h)

@@ -183,7 +183,8 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 		}
 	}
 	due := func(h *host) bool { return w.isChangedInPlace(h) && !w.isHeldByLimit(h) }
-	if d.Step.Verb == plan.Wait && w.isCalm() && !w.isUnapproved() && !(gate{w}).lacks() && !w.lasts(HoldUpdates, 0) && slices.ContainsFunc(w.hosts, due) {
+	held := w.isUnapproved() || (windowed{w}).isClosed() || (gate{w}).lacks() || w.lasts(HoldUpdates, 0)
+	if d.Step.Verb == plan.Wait && w.isCalm() && !held && slices.ContainsFunc(w.hosts, due) {
 		w.blame("%s, and a machine could be updated", d)
 	}
 }

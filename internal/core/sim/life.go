@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/internal/core/check"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -51,14 +52,16 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 	o, fresh := w.Look()
 	d = plan.Next(o)
 	w.told(d)
-	if err := plan.Check(o, d); err != nil {
+	if err := check.Decision(o, d); err != nil {
 		w.blame("Check refuses %s: %v", d, err)
 	}
 	w.judgeSeen(o, d)
+	recoveryJudge{recovering{w}}.judgeSeen(o, d.Step)
 	if fresh {
 		w.judgeOrder(d)
 	}
 	w.judgeStep(d.Step, fresh || w.blinded)
+	recoveryJudge{recovering{w}}.judgeDecision(d, fresh)
 	if err := w.Do(d); err != nil {
 		w.tell("%v", err)
 	}

@@ -16,7 +16,7 @@ func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.answers, w.byExtension()}), w.spec
+	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension()}), w.spec
 	w.sawAnswers = w.answers
 	w.limits.saw = w.limits.version
 	if len(w.looks) > 3 {
@@ -33,6 +33,7 @@ func (w *World) Look() (plan.Observed, bool) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
 			w.saw, w.limits.saw, w.sawAnswers, w.sawExtension = old.spec, old.limits, old.answers, old.byExtension
+			w.recoveries.saw = old.recovery
 			return old.Observed, old.Now.Equal(now.Now)
 		}
 	}
@@ -122,7 +123,9 @@ func (w *World) Observe() plan.Observed {
 	}
 	w.addAround(&o)
 	w.addApproval(&o)
+	windowed{w}.add(&o)
 	w.addLimit(&o)
+	o.Choices = slices.Clone(w.decided.choices)
 	gate{w}.add(&o)
 	w.addOperator(&o)
 	w.addChores(&o)
@@ -138,6 +141,7 @@ func (w *World) Observe() plan.Observed {
 		w.survey(&o)
 	}
 	w.addVersions(&o)
+	recovering{w}.add(&o)
 	if w.setup.EtcdOnly {
 		o.Policy.EtcdOnly, o.Cluster.Endpoint = true, ""
 		o.Cluster.Reachable, o.Cluster.Unreachable = true, ""

@@ -353,7 +353,7 @@ func (w *World) findAgain() {
 
 // judgeAround: nothing is begun that is refused, and nothing taken away that cannot be replaced.
 func (w *World) judgeAround(s plan.Step) {
-	if w.ending() || !w.initialised {
+	if w.ending() || !w.initialised || isOfRecovery(s) {
 		return
 	}
 	refused := w.isRefused()

@@ -9,7 +9,7 @@ import (
 )
 
 // The oracle holds what is done against the truth. It asks neither the rules nor
-// plan.Check, and counts what it counts by itself.
+// package check, and counts what it counts by itself.
 
 // blame notes the first invariant that was broken.
 func (w *World) blame(format string, args ...any) {
@@ -34,6 +34,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgeVersion(s, fresh)
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
+	windowed{w}.judge(s, fresh)
 	w.judgeLimit(s, fresh)
 	gate{w}.judge(s, fresh)
 	if fresh {
@@ -51,6 +52,8 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 		}
 	case plan.MoveLeader:
 		w.judgeNewLeader(w.memberByID(s.Member), fresh)
+	case plan.DropChoice:
+		decider{w}.judge(s, fresh)
 	case plan.Finish:
 		w.judgeFinish(fresh)
 	}
@@ -120,6 +123,7 @@ func (w *World) judgePause(s plan.Step, fresh bool) {
 
 func (w *World) judgeCreate(s plan.Step, fresh bool) {
 	switch {
+	case s.Seed: // see recovering.judgeSeed
 	case s.Init && (w.initialised || slices.ContainsFunc(w.hosts, initialises)):
 		w.blame("%s would make a second cluster", s)
 	case !s.Init && !s.Hold && !w.initialised:
@@ -411,6 +415,7 @@ func (h *host) needs(m *member) bool {
 func (w *World) judgeStuck(m *member, fresh bool) {
 	switch {
 	case m != m.host.member:
+	case fresh && w.isAdrift(m) && (decider{w}).isDecided(m):
 	case fresh && !m.learner && w.answer(m) == plan.Healthy:
 		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):
@@ -492,11 +497,15 @@ func (m *member) ranAfter(at time.Time) bool { return m.running || m.halted.Afte
 
 // judgeTruth is asked all the time.
 func (w *World) judgeTruth() {
+	recoveryJudge{recovering{w}}.judgeTruth()
 	if w.setup.Sturdy && w.rested && !w.keepsQuorum() {
 		w.blame("the quorum was lost with a single failure")
 	}
 	if w.calm && w.moves > 1 {
 		w.blame("the leader was moved %d times in a rollout in which nothing failed", w.moves)
+	}
+	if w.setup.Recovers {
+		return // see recovering.judgeTruth
 	}
 	if firsts := w.count(func(h *host) bool { return h.first && !h.deleting && !h.vanished }); firsts > 1 {
 		w.blame("%d machines initialise a cluster", firsts)

@@ -32,7 +32,7 @@ func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
 
 // needsSight: a step is one for which the cluster must be seen: there is one, which stays, and the step does not come before all else.
 func (w *World) needsSight(o plan.Observed, s plan.Step) bool {
-	return !w.ending() && w.initialised && !o.Group.New && s.Acts() && !isBeforeAll(s)
+	return !w.ending() && w.initialised && !o.Group.New && s.Acts() && !isBeforeAll(s) && (!isOfRecovery(s) || s.Verb == plan.EndRecovery)
 }
 
 // judgeProven: of the voters that were seen most are proven healthy.
@@ -73,7 +73,7 @@ func (w *World) judgeBeside(d plan.Decision) {
 			w.blame("%s, beside a machine of somebody else", d.Step)
 		}
 	case plan.Wait:
-		lost := d.Rule == "stop without quorum" // which comes first, whatever it waits for
+		lost := d.Rule == "stop without quorum" || d.Rule == "recover" // which comes first, whatever it waits for
 		if d.Reason != "CannotAdopt" && !lost {
 			w.blame("%s: a machine of somebody else is what a person must decide about", d)
 		}
@@ -105,7 +105,7 @@ func (w *World) judgeOrder(d plan.Decision) {
 
 // isWorkedOn: there is a cluster, and nothing keeps the controller from working on its group.
 func (w *World) isWorkedOn() bool {
-	return !w.deleting && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
+	return !w.deleting && !recovering{w}.hasBegun() && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
 }
 
 // judgeDue: the quorum is cleared of what can only cost it, before anything else is done.

@@ -30,6 +30,8 @@ type backup struct {
 	repairing      *repair
 	replaced       []plan.Replacement
 	noted          plan.Backup
+	recoveries     []recovery
+	choices        []plan.Choice
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -59,6 +61,7 @@ func Restored(seed int64) Setup {
 		events = append(events, e)
 	}
 	s.Script = inOrder(events...)
+	s.drawDecisions(seed, Restore)
 	return s
 }
 
@@ -84,12 +87,15 @@ func (w *World) keep() {
 	w.tell("the management cluster is backed up")
 	b := &backup{
 		replicas: w.replicas, spec: w.spec, last: w.last, begun: w.begun, begunSpec: w.begunSpec, begunHeld: w.begunHeld, repairing: w.repairing,
-		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted,
+		replaced: slices.Clone(w.limits.noted), noted: w.archive.noted, choices: slices.Clone(w.decided.choices),
 	}
 	for _, h := range w.hosts {
 		if h.hidden.IsZero() {
 			b.objects = append(b.objects, object{host: h, was: *h, noted: h.member != nil && h.member.removed && !h.unnoted})
 		}
+	}
+	for _, x := range w.recoveries.all {
+		b.recoveries = append(b.recoveries, *x)
 	}
 	w.backup = b
 }
@@ -120,6 +126,11 @@ func (w *World) restore(known time.Duration) {
 	}
 	w.recallLimit(b.replaced)
 	w.archive.noted = b.noted
+	w.recoveries.all = nil
+	for _, x := range b.recoveries {
+		w.recoveries.all = append(w.recoveries.all, &x)
+	}
+	w.decided.choices = slices.Clone(b.choices)
 	w.restart()
 }
 
@@ -227,6 +238,9 @@ func (w *World) noteNumber(o plan.Observed) {
 
 // judgeTwice: nobody gets the name of a machine or of a member that is there.
 func (w *World) judgeTwice(s plan.Step) {
+	if s.Seed {
+		return // while no API server answers nobody can know of either
+	}
 	if h := w.named(s.Machine); h != nil && !h.hidden.IsZero() {
 		w.blame("%s, and there is a machine of that name, which is not known", s)
 	}

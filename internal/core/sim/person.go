@@ -77,7 +77,7 @@ func (w *World) awaitsPerson() bool {
 		return false // who says that all is as wanted tells nobody
 	}
 	said := explained(o)
-	for _, p := range personalDecisions {
+	for _, p := range slices.Concat(personalDecisions, recoveryDecisions) {
 		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said) {
 			return true
 		}

@@ -84,6 +84,8 @@ type Setup struct {
 	Luck Luck
 	// Approval: a person must approve each spec before machines are brought up to it.
 	Approval bool
+	// Windows are when machines may begin to be brought up to another spec.
+	Windows Windows
 	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
 	Limit int
 	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
@@ -102,6 +104,9 @@ type Setup struct {
 	// Sturdy: once all was as wanted, the quorum may never be lost, whatever the
 	// reason: it is the promise for groups of three and more with one failure.
 	Sturdy bool
+	// Recovers: a person recovers the group when its quorum is lost. Recoverer is what that person does.
+	Recovers  bool
+	Recoverer Recoverer
 }
 
 // Luck is how often, out of 100 steps, something goes wrong between the group's
@@ -181,6 +186,8 @@ func Random(seed int64) Setup {
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	s.drawGate(seed)
+	s.drawWindows(seed)
+	s.drawDecisions(seed, Hide)
 	return s
 }
 

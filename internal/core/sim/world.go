@@ -32,9 +32,11 @@ type World struct {
 	theirs       int       // how many machines upstream's controller made
 	last         int       // the highest number that was put into a name
 	begun        string    // a creation that was cut short
+	decided      deciding
 	approved     int       // the spec that a person has approved; 0: none
 	limits       limits    // of replacements
 	archive      archive   // of backups of etcd
+	recoveries   archivist // of etcd by a seed
 	begunSpec    int       // the spec that it was made of
 	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
@@ -81,6 +83,7 @@ type World struct {
 type look struct {
 	plan.Observed
 	spec, limits int // the spec that was wanted then, and which version of limits
+	recovery     *recovery
 	answers      answer
 	byExtension  bool
 }
@@ -98,7 +101,8 @@ func New(s Setup) *World {
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
 		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{}, limits: limits{most: s.Limit},
-		answers: answer(s.Answer), sawAnswers: answer(s.Answer),
+		decided: deciding{truly: map[string]sighted{}},
+		answers: answer(s.Answer), sawAnswers: answer(s.Answer), recoveries: archivist{holds: map[string]int{}},
 	}
 }
 
@@ -143,6 +147,9 @@ func (w *World) moments(at func(time.Time)) {
 	}
 	w.versionMoments(at)
 	at(w.archive.due)
+	for _, due := range w.recoveries.dues {
+		at(due)
+	}
 	at(w.operatorDue)
 	if w.leader == nil && w.hasQuorum() {
 		at(w.leaderless.Add(election))
@@ -218,11 +225,12 @@ func (w *World) happen() {
 	w.endOrphaning()
 	w.checkHealth()
 	gate{w}.keep()
+	recovering{w}.keep()
 }
 
 // bringBackMembers runs the members again whose failure was a passing one.
 func (w *World) bringBackMembers() {
-	for _, m := range w.members {
+	for _, m := range append(slices.Clone(w.members), w.recoveries.retired...) {
 		if w.hasPassed(m.back) && m.host.alive() {
 			w.tell("etcd on %s is back", m.host.name)
 			w.run(m)
@@ -239,7 +247,8 @@ func (w *World) befall(e Event) {
 	w.upset()
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
-	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || w.befallUpdate(e) || w.operate(e) || w.befallSeldom(e) {
+	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || (recovering{w}).befall(e) || w.befallUpdate(e) ||
+		w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

@@ -43,6 +43,9 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.changeVersion(ctx, step)
 	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
 		return updating{t}.do(ctx, step)
+	case plan.DropChoice:
+		digest := step.Choice
+		return t.Annotate(ctx, map[string]string{controlplanev1.DecisionPrefix + digest: "", controlplanev1.DecidedByPrefix + digest: ""})
 	case plan.RequestBackup:
 		return t.requireBackup(ctx)
 	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:

@@ -52,7 +52,8 @@ func (t *Writer) endApproval(ctx context.Context) error {
 	o := t.Facts
 	_, given := t.Object.GetAnnotations()[controlplanev1.ApprovedAnnotation]
 	isBehind := func(m plan.Machine) bool { return m.Outdated != "" || m.Update != (plan.Update{}) }
-	if !given || !t.Spec.NeedsApproval || o.Group.Deleting || o.Group.Unapproved != "" || len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, isBehind) {
+	if !given || !observe.NeedsApproval(t.Spec.Approval) || o.Group.Deleting ||
+		o.Group.Unapproved != "" || len(o.Machines) != o.Want.Replicas || slices.ContainsFunc(o.Machines, isBehind) {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{controlplanev1.ApprovedAnnotation: ""})

@@ -43,7 +43,7 @@ func Revision(object Object) (string, error) {
 
 // addApproval adds which revision of the spec waits for an approval. What cannot be told is not approved.
 func (t wants) addApproval() {
-	if !t.Spec.NeedsApproval {
+	if !NeedsApproval(t.Spec.Approval) {
 		return
 	}
 	revision, err := Revision(t.Object)

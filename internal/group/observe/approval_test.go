@@ -51,17 +51,17 @@ func TestAddApproval(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		needed   bool
+		policy   controlplanev1.ApprovalPolicy
 		approved string
 		want     string
 	}{
-		"not asked for":    {false, "", ""},
-		"not approved":     {true, "", revision},
-		"another approved": {true, "0123456789ab", revision},
-		"approved":         {true, revision, ""},
+		"not asked for":    {controlplanev1.ApprovalNone, "", ""},
+		"not approved":     {controlplanev1.ApprovalRequired, "", revision},
+		"another approved": {controlplanev1.ApprovalRequired, "0123456789ab", revision},
+		"approved":         {controlplanev1.ApprovalRequired, revision, ""},
 	} {
 		kcp.Annotations = map[string]string{controlplanev1.ApprovedAnnotation: test.approved}
-		turn := &Observer{View: &View{Object: kcp, Spec: Spec{NeedsApproval: test.needed}}}
+		turn := &Observer{View: &View{Object: kcp, Spec: Spec{Approval: controlplanev1.ApprovalSpec{Policy: test.policy}}}}
 		wants{turn.View}.addApproval()
 		if got := turn.Facts.Group.Unapproved; got != test.want {
 			t.Errorf("%s: %q waits for an approval, want %q", name, got, test.want)

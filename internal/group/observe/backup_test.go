@@ -98,6 +98,7 @@ func TestTrouble(t *testing.T) {
 	for _, test := range []struct{ reason, message, want string }{
 		{controlplanev1.BackupVerified, "recoverable from b1, verified", ""},
 		{controlplanev1.BackupVerified, "from b1, verified; the last attempt (Failed): no etcd", "the last attempt at one (Failed): no etcd"},
+		{controlplanev1.BackupVerified, "from b1; the last attempt (Verified): it took 15m", "the last attempt at one (Verified): it took 15m"},
 		{controlplanev1.BackupNever, "there is no verified backup yet", ""},
 		{controlplanev1.BackupOverdue, "it is older; the last attempt (NotVerified): 2 keys", "the last attempt at one (NotVerified): 2 keys"},
 		{controlplanev1.BackupStoreUnusable, "connection refused", "StoreUnusable: connection refused"},

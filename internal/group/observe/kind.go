@@ -98,8 +98,8 @@ type Spec struct {
 	ByExtension bool
 	// Drain is how nodes are drained before they are upgraded in place.
 	Drain controlplanev1.InPlaceDrainSpec
-	// NeedsApproval: a person must approve before machines are replaced or changed in place.
-	NeedsApproval bool
+	// Approval says whether a person must approve before machines are replaced or changed in place, and when that may begin.
+	Approval controlplanev1.ApprovalSpec
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
 	// Etcd is who keeps the members of etcd on the machines, as far as the object alone tells. HoldsQuorum: some may run

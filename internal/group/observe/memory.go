@@ -42,6 +42,8 @@ type Memory struct {
 	Tokens TokensDropped
 	// Answers are what Runtime Extensions of others said of the machines.
 	Answers inplace.Answers
+	// Furthest is the highest revision that a member of etcd told.
+	Furthest Furthest
 	// Since is since when each member is as it is.
 	Since MemberTimes
 	// Cluster is the one that the group belongs to.

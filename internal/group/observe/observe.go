@@ -150,6 +150,8 @@ func (t wants) addWanted(kind Kind) {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
 	t.addApproval()
+	t.addWindows()
+	t.addChoices()
 	t.addReplacements()
 	t.addBackup()
 	t.refuseBeforeTopology()

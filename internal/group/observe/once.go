@@ -119,6 +119,7 @@ func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 		return nil, err
 	}
 	t.Facts.Now = time.Now()
+	remains{t}.add()
 	return t, nil
 }
 

@@ -16,6 +16,7 @@ import (
 func (t *Observer) observeEtcd(ctx context.Context) error {
 	if !t.Surveys() {
 		t.Memory.Surveys.Drop()
+		remains{t}.add()
 		return nil
 	}
 	t.Left = t.Memory.Left
@@ -39,6 +40,7 @@ func (t *Observer) UseSurvey() {
 	t.Facts.Now = time.Now()
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
+	remains{t}.add()
 }
 
 // How soon to look again. Objects, Nodes and Pods are watched; what is not are

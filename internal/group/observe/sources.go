@@ -27,6 +27,8 @@ type Sources struct {
 	Upgraders *inplace.Upgraders
 	// DryRun asks the API server what would become of an object, and changes nothing; nil: it is not asked.
 	DryRun client.Writer
+	// ForwardOnly: ports on machines are reached through the managed clusters' API servers alone.
+	ForwardOnly bool
 	// Once: it looks once, and waits for what it asks.
 	Once bool
 	// Wakes brings about turns of groups; nil: nobody listens.

@@ -6,7 +6,9 @@ package record
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,12 +134,19 @@ func (k *Keeper) noteSpec(object client.Object, o plan.Observed) {
 	k.record.AddChange(change, at)
 }
 
-// noteApproval records who approved the spec, where an approval is there.
+// noteApproval records who approved the spec, and who decided what, where that is there.
 func (k *Keeper) noteApproval(object client.Object) {
 	annotations := object.GetAnnotations()
 	approval, at, known := history.ApprovalOf(annotations[controlplanev1.ApprovedAnnotation], annotations[controlplanev1.ApprovedByAnnotation])
 	if known {
 		k.record.AddApproval(approval, at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		digest, is := strings.CutPrefix(name, controlplanev1.DecisionPrefix)
+		decision, at, known := history.DecisionOf(annotations[name], annotations[controlplanev1.DecidedByPrefix+digest])
+		if is && known {
+			k.record.AddApproval(decision, at)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func (*Kind) New() observe.Object { return &v1alpha1.EtcdCluster{} }
 func (*Kind) Spec(object observe.Object) observe.Spec {
 	e := object.(*v1alpha1.EtcdCluster)
 	spec := observe.Spec{
-		NeedsApproval:  observe.NeedsApproval(e.Spec.Approval),
+		Approval:       e.Spec.Approval,
 		Replicas:       e.Spec.Replicas,
 		Infrastructure: e.Spec.InfrastructureTemplate,
 		ReadinessGates: e.Spec.MachineTemplate.Spec.ReadinessGates,

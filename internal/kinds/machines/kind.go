@@ -62,7 +62,7 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 	cp := object.(*v1alpha1.ControlPlane)
 	template := cp.Spec.MachineTemplate.Spec
 	spec := observe.Spec{
-		NeedsApproval:  observe.NeedsApproval(cp.Spec.Approval),
+		Approval:       cp.Spec.Approval,
 		ByExtension:    cp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Drain:          cp.Spec.InPlace.Drain,
 		Replicas:       cp.Spec.Replicas,

@@ -32,6 +32,17 @@ func (w *world) done() []history.Entry {
 	return slices.DeleteFunc(entries, func(e history.Entry) bool { return e.Step == "" })
 }
 
+// historyText is the control plane's history, as it is stored.
+func (w *world) historyText() string {
+	w.t.Helper()
+	found := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: kcpKey.Namespace, Name: history.Name(kind, kcpKey.Name)}
+	if err := w.client.Get(context.Background(), key, found); err != nil {
+		w.t.Fatal(err)
+	}
+	return found.Data[history.Key]
+}
+
 // stepsOf are the steps of entries in their order.
 func stepsOf(entries []history.Entry) string {
 	var steps []string

@@ -78,7 +78,7 @@ func (*Kind) New() observe.Object { return &controlplanev1.KubeadmControlPlane{}
 func (*Kind) Spec(object observe.Object) observe.Spec {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	spec := observe.Spec{
-		NeedsApproval:  observe.NeedsApproval(kcp.Spec.Approval),
+		Approval:       kcp.Spec.Approval,
 		ByExtension:    kcp.Spec.InPlace.Updater == controlplanev1.UpdaterExtension,
 		Drain:          kcp.Spec.InPlace.Drain,
 		Replicas:       kcp.Spec.Replicas,

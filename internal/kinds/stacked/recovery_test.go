@@ -29,7 +29,7 @@ const (
 func (w *world) loses() {
 	defer w.locked()()
 	for i := range w.members[:len(w.members)-1] {
-		w.members[i].Health = plan.Unhealthy
+		w.members[i].Health, w.members[i].At = plan.Unhealthy, ""
 	}
 	w.view.Reachable, w.view.Why = false, "connection refused"
 	for i := range w.view.Pods {

@@ -3,6 +3,7 @@ package artifacts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,10 +107,74 @@ func TestNewestPatches(t *testing.T) {
 	}
 }
 
+// TestUpgrades: each minor version is reached from its patch before and from the minor version before, and no version is left out.
+func TestUpgrades(t *testing.T) {
+	left := map[string]bool{}
+	for _, v := range Versions() {
+		left[v] = true
+	}
+	kinds := map[string]int{} // upgrades to each version within its minor version, and others
+	for _, u := range Upgrades() {
+		delete(left, u.From)
+		delete(left, u.To)
+		if !slices.Contains(NewestPatches(), u.To) {
+			t.Errorf("%s is not the newest patch of its minor version", u.To)
+		}
+		kinds[fmt.Sprintf("%s %t", u.To, minorOf(u.From) == minorOf(u.To))]++
+	}
+	if len(left) > 0 {
+		t.Errorf("no upgrade begins or ends with %v", left)
+	}
+	for i, v := range NewestPatches() {
+		if kinds[v+" true"] != 1 {
+			t.Errorf("%d upgrades to %s from a patch of its minor version, want 1: pin two patches of it", kinds[v+" true"], v)
+		}
+		if want := min(1, len(NewestPatches())-1-i); kinds[v+" false"] != want {
+			t.Errorf("%d upgrades to %s from the minor version before, want %d", kinds[v+" false"], v, want)
+		}
+	}
+}
+
 // The default version can be had.
 func TestDefaultVersion(t *testing.T) {
 	if !slices.Contains(Versions(), DefaultVersion) {
 		t.Errorf("the default version %s is none of %v", DefaultVersion, Versions())
+	}
+}
+
+// TestFetched: while quorate is compiled, the modules are fetched of what the default version is built from, and of nothing else.
+func TestFetched(t *testing.T) {
+	script, err := os.ReadFile("../../../hack/fetch-modules.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^components="(.*)"$`).FindSubmatch(script)
+	if line == nil {
+		t.Fatal("hack/fetch-modules.sh has no list of components")
+	}
+	fetched := strings.Fields(strings.ReplaceAll(string(line[1]), "$version", DefaultVersion))
+	c, err := Options{Cache: t.TempDir()}.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMaker(t.Context(), c, DefaultVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, leaf := range m.leaves() {
+		switch leaf.Name {
+		case "pause", "cluster-api": // the standard library, and a module of quorate's own
+		case "kubernetes":
+			want = append(want, kubernetesPrefix+DefaultVersion)
+		default:
+			want = append(want, leaf.Name)
+		}
+	}
+	slices.Sort(fetched)
+	slices.Sort(want)
+	if !slices.Equal(fetched, want) {
+		t.Errorf("hack/fetch-modules.sh fetches modules of %v, and %s is built from %v", fetched, DefaultVersion, want)
 	}
 }
 

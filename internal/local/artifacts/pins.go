@@ -46,6 +46,26 @@ func NewestPatches() []string {
 	return slices.CompactFunc(Versions(), func(a, b string) bool { return minorOf(a) == minorOf(b) })
 }
 
+// Upgrade is a step from one pinned version of Kubernetes to another, such as from v1.36.3 to v1.37.2.
+type Upgrade struct{ From, To string }
+
+// Upgrades returns the steps to the newest patch of each minor version, the newest first: from the patch before it that is pinned, and
+// from the newest patch of the minor version before.
+func Upgrades() []Upgrade {
+	versions, newest := Versions(), NewestPatches()
+	var all []Upgrade
+	for i, to := range newest {
+		patches := slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return minorOf(v) != minorOf(to) })
+		if len(patches) > 1 {
+			all = append(all, Upgrade{patches[1], to})
+		}
+		if i+1 < len(newest) {
+			all = append(all, Upgrade{newest[i+1], to})
+		}
+	}
+	return all
+}
+
 // minorOf returns v1.36 of v1.36.3.
 func minorOf(v string) string { return v[:strings.LastIndexByte(v, '.')] }
 

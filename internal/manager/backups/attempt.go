@@ -42,15 +42,29 @@ type look struct {
 	kept bool
 }
 
-// newest returns the newest backup, of those that are verified only if so; nil: there is none.
-func (l *look) newest(verified bool) *clusterbackup.Entry {
+// newest returns the newest backup, of those that are verified only if so; nil: there is none. One with a time in the future is none.
+func (l *look) newest(verified bool, now time.Time) *clusterbackup.Entry {
 	var found *clusterbackup.Entry
 	for _, e := range l.entries {
-		if e.Manifest != nil && (!verified || e.Verified()) && (found == nil || e.Manifest.Taken.After(found.Manifest.Taken)) {
+		if e.Manifest == nil || backup.IsAhead(e.Manifest.Taken, now) || verified && !e.Verified() {
+			continue
+		}
+		if found == nil || e.Manifest.Taken.After(found.Manifest.Taken) {
 			found = e
 		}
 	}
 	return found
+}
+
+// ahead returns the names of the backups with a time in the future.
+func (l *look) ahead(now time.Time) []string {
+	var names []string
+	for _, e := range l.entries {
+		if e.Manifest != nil && backup.IsAhead(e.Manifest.Taken, now) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
 // list reads what the store has, and remembers it.
@@ -78,21 +92,21 @@ func (l *look) stored() []backup.Stored {
 }
 
 // due returns when the next backup is to be taken.
-func (l *look) due() time.Time {
+func (l *look) due(now time.Time) time.Time {
 	past := backup.Past{Attempted: l.known.attempted, Failures: l.known.failures}
-	if e := l.newest(false); e != nil {
+	if e := l.newest(false, now); e != nil {
 		past.Taken = e.Manifest.Taken
 	}
 	return l.timetable.Due(l.catalog.UID, past)
 }
 
 // asked reports whether a person asked for a backup that was not tried since.
-func (l *look) asked() bool {
+func (l *look) asked(now time.Time) bool {
 	at, err := time.Parse(time.RFC3339Nano, l.object.GetAnnotations()[controlplanev1.BackupRequestedAnnotation])
 	if err != nil {
 		return false
 	}
-	e := l.newest(false)
+	e := l.newest(false, now)
 	return l.known.attempted.Before(at) && (e == nil || e.Manifest.Taken.Before(at.Truncate(time.Second)))
 }
 
@@ -112,7 +126,7 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 		l.waits = err // as each cluster does that is being made: nothing failed
 		return nil
 	}
-	l.known.attempted = began
+	l.known.attempted, l.known.took = began, time.Since(began)
 	l.known.said = controlplanev1.BackupAttempt{Time: metaTime(began), Reason: reason}
 	log := ctrl.LoggerFrom(ctx)
 	if err != nil {
@@ -120,8 +134,9 @@ func (c *Controller) attempt(ctx context.Context, l *look) error {
 		CountFailure(c.Kind.Type().Kind, reason)
 		log.Info("Backup failed", "reason", reason, "message", l.known.said.Message)
 	} else {
-		Observe(c.Kind.Type().Kind, time.Since(began))
-		log.Info("Took a backup", "reason", reason, "took", time.Since(began).Round(time.Millisecond).String())
+		l.known.said.Message = tooLate(l.spec, l.known.took)
+		Observe(c.Kind.Type().Kind, l.known.took)
+		log.Info("Took a backup", "reason", reason, "took", l.known.took.Round(time.Millisecond).String())
 	}
 	// What was stored is a backup, proven or not: it is not tried again at once.
 	if l.known.failures++; reason != controlplanev1.BackupFailed && reason != controlplanev1.BackupNotVerified {
@@ -183,7 +198,7 @@ func (l *look) proves(now time.Time) bool {
 	if l.spec.Verify != controlplanev1.BackupVerifyDaily || !l.required(now).IsZero() {
 		return true
 	}
-	e := l.newest(true)
+	e := l.newest(true, now)
 	return e == nil || now.Sub(e.Manifest.Taken) > verifyAge
 }
 
@@ -196,7 +211,7 @@ func (c *Controller) retain(ctx context.Context, l *look) {
 		Weekly: int(ptr.Deref(given.Weekly, 0)), Monthly: int(ptr.Deref(given.Monthly, 0)),
 	}
 	var failed error
-	for _, name := range backup.Expired(r, l.catalog.UID, l.stored()) {
+	for _, name := range backup.Expired(r, l.catalog.UID, l.stored(), time.Now()) {
 		if failed = l.catalog.Delete(ctx, name); failed != nil {
 			break
 		}

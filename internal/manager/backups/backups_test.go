@@ -214,6 +214,41 @@ func putOf(t *testing.T, c clusterbackup.Catalog, cluster string, taken time.Tim
 	return name
 }
 
+// TestAhead: a verified backup with a time in the future is named and counts for nothing: neither the status nor the schedule nor a
+// person's request nor retention takes it for the newest.
+func TestAhead(t *testing.T) {
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Backup.Retention.Last = ptr.To(int32(1))
+		k.Spec.Backup.Verify = controlplanev1.BackupVerifyDaily
+	}, hostStore())
+	now := time.Now().UTC().Truncate(time.Second)
+	good := put(t, s.catalog(uid), now.Add(-50*time.Hour), true)
+	put(t, s.catalog(uid), now.Add(-60*time.Hour), true)
+	ahead := put(t, s.catalog(uid), now.Add(1000*time.Hour), true)
+	kcp, text, _ := s.look()
+	if kcp.Status.Backup.LastVerified.Name != good || !strings.Contains(text, "False Overdue") || !strings.Contains(text, ahead) {
+		t.Errorf("the status has %+v: %s", kcp.Status.Backup, text)
+	}
+	if s.known[key].failures != 1 {
+		t.Errorf("%d attempts, and the newest backup that counts is older than a day", s.known[key].failures)
+	}
+	l := &look{object: kcp, spec: kcp.Spec.Backup, catalog: s.catalog(uid), known: &known{}}
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kcp.Annotations[controlplanev1.BackupRequestedAnnotation] = now.Format(time.RFC3339Nano)
+	if !l.asked(now) || !l.proves(now) {
+		t.Errorf("asked for: %t, would be verified: %t", l.asked(now), l.proves(now))
+	}
+	s.retain(t.Context(), l)
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.entries) != 2 || l.entries[0].Name != good || l.entries[1].Name != ahead {
+		t.Errorf("retention left %d backups, want %s and %s", len(l.entries), good, ahead)
+	}
+}
+
 // keep is a store that forbids to delete.
 type keep struct{ store.Store }
 

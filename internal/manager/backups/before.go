@@ -25,11 +25,27 @@ func (l *look) required(now time.Time) time.Time {
 	return since
 }
 
+// pause is how long nobody takes a backup for a change after one that came too late for it.
+const pause = 30 * time.Minute
+
 // isRequired reports whether a change of machines waits for a backup that was not tried since. After a failure it is tried again as any
-// other.
+// other. Where the last one was too old once it was verified, the next will be too: it is not tried at once.
 func (l *look) isRequired(now time.Time) bool {
 	since := l.required(now)
-	return !since.IsZero() && l.known.attempted.Before(since)
+	if since.IsZero() || !l.known.attempted.Before(since) {
+		return false
+	}
+	return tooLate(l.spec, l.known.took) == "" || !now.Before(l.known.attempted.Add(l.known.took+pause))
+}
+
+// tooLate says that a backup which took so long is too old for the change that waits for it; empty: it is not.
+func tooLate(spec *controlplanev1.BackupSpec, took time.Duration) string {
+	most := observe.MaxBackupAge(spec)
+	if most == 0 || took < most {
+		return ""
+	}
+	return fmt.Sprintf("it took %s until it was verified, and spec.backup.maxAgeBefore is %s: no change that waits for a backup can begin. "+
+		"Set maxAgeBefore to more than that; another is tried after %s", took.Round(time.Second), most, pause)
 }
 
 // noteVerified writes down, where a move keeps it, which verified backup of the group the store has. Changes of machines are decided by

@@ -1,13 +1,16 @@
 package backups
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
+	"github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -128,6 +131,66 @@ func TestRequired(t *testing.T) {
 	if l.proves(now) || l.isRequired(now) {
 		t.Error("nothing asks for backups before changes, and one is required")
 	}
+}
+
+// TestTooLate: where taking and verifying a backup lasts longer than it may be old, that is reported, and the next is not taken at once:
+// each would come too late. One that takes less, or may be older, is.
+func TestTooLate(t *testing.T) {
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) {
+		k.Spec.Backup.Before = []controlplanev1.BackupBefore{controlplanev1.BackupBeforeMinorVersion}
+		k.Spec.Backup.MaxAgeBefore = &metav1.Duration{Duration: 10 * time.Minute}
+	}, hostStore())
+	now := time.Now().UTC().Truncate(time.Second)
+	began := now.Add(-15 * time.Minute)
+	put(t, s.catalog(uid), began, true)
+	kcp, _, _ := s.look()
+	kcp.Annotations[controlplanev1.BackupRequiredAnnotation] = now.Format(time.RFC3339)
+	for _, test := range []struct {
+		took, most, later time.Duration
+		tried             bool
+	}{
+		{15 * time.Minute, 10 * time.Minute, 0, false},
+		{15 * time.Minute, 10 * time.Minute, pause - time.Second, false},
+		{15 * time.Minute, 10 * time.Minute, pause, true},
+		{10 * time.Minute, 10 * time.Minute, 0, false},
+		{9 * time.Minute, 10 * time.Minute, 0, true},
+		{15 * time.Minute, 20 * time.Minute, 0, true},
+	} {
+		kcp.Spec.Backup.MaxAgeBefore.Duration = test.most
+		l := &look{object: kcp, spec: kcp.Spec.Backup, catalog: s.catalog(uid), known: &known{attempted: began, took: test.took}}
+		if err := l.list(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if tried := l.isRequired(now.Add(test.later)); tried != test.tried {
+			t.Errorf("it took %s and may be %s old, %s later: tried is %t", test.took, test.most, test.later, tried)
+		}
+	}
+	spec := &controlplanev1.BackupSpec{Before: kcp.Spec.Backup.Before, MaxAgeBefore: &metav1.Duration{Duration: 10 * time.Minute}}
+	text := tooLate(spec, 15*time.Minute)
+	l := &look{timetable: daily(t), known: &known{}}
+	status := controlplanev1.BackupStatus{
+		LastVerified: controlplanev1.VerifiedBackup{Name: "b1", Time: metav1.NewTime(began)},
+		LastAttempt:  controlplanev1.BackupAttempt{Reason: controlplanev1.BackupVerified, Message: text},
+	}
+	c := l.current(status, now)
+	for _, want := range []string{"the last attempt (Verified): it took 15m0s", "maxAgeBefore is 10m0s"} {
+		if !strings.Contains(c.Message, want) {
+			t.Errorf("%s: %s; want %s", c.Reason, c.Message, want)
+		}
+	}
+	if tooLate(&controlplanev1.BackupSpec{}, 15*time.Minute) != "" {
+		t.Error("without changes that wait nothing comes too late")
+	}
+}
+
+// daily is a schedule.
+func daily(t *testing.T) backup.Timetable {
+	t.Helper()
+	parsed, err := backup.ParseSchedule("@daily", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }
 
 // TestRequiredAlone: who reads the annotation reads times only.

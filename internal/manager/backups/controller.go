@@ -29,8 +29,8 @@ import (
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/backup/scratch"
 	"github.com/quorate/quorate/internal/core/backup"
-	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/manager/backups/stores"
 )
 
 // +kubebuilder:rbac:groups=backup.quorate.io,resources=backupstores;clusterbackupstores,verbs=get
@@ -52,6 +52,8 @@ type Options struct {
 	// WatchFilter and LeaveLabelled are as in group.Controller.
 	WatchFilter   string
 	LeaveLabelled bool
+	// AllNamespaces: the manager sees all users of a ClusterBackupStore, and not those of one namespace only.
+	AllNamespaces bool
 	// ForwardOnly: etcd is reached through the clusters' API servers alone.
 	ForwardOnly bool
 	// Stores opens the stores.
@@ -83,10 +85,17 @@ type known struct {
 	// attempted, failures and said are of the last attempt of this process.
 	attempted time.Time
 	failures  int
-	said      controlplanev1.BackupAttempt
+	// took is how long the last attempt took.
+	took time.Duration
+	said controlplanev1.BackupAttempt
 	// seen are the backups that the last list had, in the store and under the identity that it was of.
 	seen   map[string]*clusterbackup.Entry
 	seenOf string
+}
+
+// AddStores adds the controllers that keep stores which are in use.
+func AddStores(mgr ctrl.Manager, kinds []observe.Kind, o Options) error {
+	return stores.Add(mgr, kinds, o.AllNamespaces, o.Controller)
 }
 
 // Add adds the controller of a kind to a manager.
@@ -141,7 +150,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch {
 	case err != nil:
 		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: err, reason: controlplanev1.BackupFailed})
-	case spec.Etcd != plan.EtcdOurs && c.Kind.Type().Kind == "KubeadmControlPlane":
+	case !spec.HoldsQuorum && c.Kind.Type().Kind == "KubeadmControlPlane":
 		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: fmt.Errorf("etcd does not run on its machines"), reason: controlplanev1.BackupFailed})
 	}
 	return c.look(ctx, object, cluster, spec.Backup, timetable)
@@ -215,7 +224,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if due := l.due(); !due.After(time.Now()) || l.asked() || l.isRequired(time.Now()) {
+	if now := time.Now(); !l.due(now).After(now) || l.asked(now) || l.isRequired(now) {
 		if err := c.attempt(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -231,7 +240,7 @@ func (c *Controller) look(ctx context.Context, object observe.Object, cluster *c
 	if l.waits != nil {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
-	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due())))}, nil
+	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due(time.Now()))))}, nil
 }
 
 // unusable reports that the store cannot be used, and when it is tried again.

@@ -23,20 +23,20 @@ func shown(err error) string { return untrusted.Shown(err.Error()) }
 // report writes status.backup and the condition, where they differ.
 func (c *Controller) report(ctx context.Context, l *look) error {
 	after := l.object.DeepCopyObject().(observe.Object)
-	status := c.Kind.Status(after).Backup
+	status, now := c.Kind.Status(after).Backup, time.Now()
 	if l.failed == nil {
 		status.LastVerified = controlplanev1.VerifiedBackup{}
-		if e := l.newest(true); e != nil {
+		if e := l.newest(true, now); e != nil {
 			status.LastVerified = controlplanev1.VerifiedBackup{
 				Name: e.Name, Time: metav1.NewTime(e.Manifest.Taken), Revision: e.Manifest.Revision(), SizeBytes: e.Manifest.Archive.Size,
 			}
 		}
-		status.Next = metaTime(l.due())
+		status.Next = metaTime(l.due(now))
 	}
 	if l.known != nil && !l.known.attempted.IsZero() {
 		status.LastAttempt = l.known.said
 	}
-	made := l.current(*status, time.Now())
+	made := l.current(*status, now)
 	conditions.Set(after, made)
 	Stands(c.Kind.Type().Kind, client.ObjectKeyFromObject(after), status.LastVerified, made)
 	return c.write(ctx, l.object, after)
@@ -98,6 +98,10 @@ func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1
 		if l.kept {
 			made.Message += "; old backups are left to the store, which does not allow deleting them"
 		}
+	}
+	if ahead := l.ahead(now); len(ahead) > 0 && l.failed == nil {
+		made.Message += fmt.Sprintf("; backups with a time in the future do not count: %d, such as %s; check the clocks, then delete them",
+			len(ahead), ahead[0])
 	}
 	return made
 }

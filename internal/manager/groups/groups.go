@@ -91,6 +91,7 @@ func Add(ctx context.Context, mgr ctrl.Manager, kind string, o Options) error {
 func controllerOf(kind string, c client.Client, api client.Reader, connections observe.Workloads, o Options) *group.Controller {
 	return &group.Controller{
 		Client: c, APIReader: api, Workload: connections, WatchFilter: o.WatchFilter,
-		LeaveLabelled: o.LeaveLabelled, Kind: kinds[kind](), Slots: observe.NewSlots(o.AtOnce), Upgraders: &o.Upgraders,
+		LeaveLabelled: o.LeaveLabelled, ForwardOnly: o.ForwardOnly, Kind: kinds[kind](), Slots: observe.NewSlots(o.AtOnce),
+		Upgraders: &o.Upgraders,
 	}
 }

@@ -12,12 +12,16 @@ import (
 // Settings are what an administrator says of backups and recoveries.
 type Settings = backups.Settings
 
-// Add adds the controllers of the backups of all kinds of groups, and those of recoveries, with which they share stores and limits.
+// Add adds the controllers of the backups of all kinds of groups, those of recoveries, with which they share stores and limits, and those
+// of the stores.
 func Add(mgr ctrl.Manager, kinds []observe.Kind, s Settings, o backups.Options) error {
 	for _, kind := range kinds {
 		if err := backups.Add(mgr, kind, o); err != nil {
 			return err
 		}
+	}
+	if err := backups.AddStores(mgr, kinds, o); err != nil {
+		return err
 	}
 	seeded := slices.IndexFunc(kinds, func(k observe.Kind) bool { return k.Type().Seeds })
 	c := &Controller{Options: o, Kind: kinds[seeded], Address: s.SeedAddress}

@@ -34,8 +34,13 @@ import (
 // +kubebuilder:rbac:groups=backup.quorate.io,resources=etcdrecoveries,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=backup.quorate.io,resources=etcdrecoveries/status,verbs=patch
 
-// soon is after how long a seed is looked for again.
-const soon = 10 * time.Second
+const (
+	// soon is after how long a seed is looked for again, and seldom after how long at most: each look may read a whole snapshot.
+	soon   = 10 * time.Second
+	seldom = 5 * time.Minute
+	// patience is how many times longer a recovery waited already than it waits for the next look.
+	patience = 6
+)
 
 // Controller prepares all recoveries.
 type Controller struct {
@@ -97,8 +102,10 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch {
 	case apierrors.IsNotFound(err): // the secret with the identity, for one, is created after the recovery that owns it
 		again.RequeueAfter = time.Second
+	case errors.Is(err, backup.ErrDamaged):
+		again.RequeueAfter = seldom // only a person can make it good, in the store
 	case err != nil && !errors.Is(err, errRefused):
-		again.RequeueAfter = soon
+		again.RequeueAfter = min(max(time.Since(r.CreationTimestamp.Time)/patience, soon), seldom)
 	}
 	return again, c.report(ctx, r, err)
 }
@@ -153,6 +160,8 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 		made.Status, made.Reason = metav1.ConditionTrue, backupv1alpha1.RecoveryEnded
 	case errors.Is(failed, errRefused):
 		made.Reason, made.Message = backupv1alpha1.RecoverySeedRefused, untrusted.Shown(failed.Error())
+	case errors.Is(failed, backup.ErrDamaged):
+		made.Reason, made.Message = backupv1alpha1.RecoverySeedDamaged, untrusted.Shown(failed.Error())
 	case failed != nil:
 		made.Reason, made.Message = backupv1alpha1.RecoverySeeking, untrusted.Shown(failed.Error())
 	case r.hasBegun():

@@ -8,19 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"filippo.io/age"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
-	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/manager/backups"
@@ -56,7 +53,8 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 		case name == "" && len(c.recipients(r)) > 0 && len(identities) == 0:
 			return refusedEncrypted("the backup of the survivor")
 		case name == "":
-			if name, member, err = c.takeSurvivor(ctx, r, found, catalog, files, fingerprints); err != nil {
+			of := survivor{found, catalog, files, fingerprints, identities}
+			if name, member, err = c.ofSurvivor(ctx, r, of); err != nil {
 				return err
 			}
 		}
@@ -115,6 +113,9 @@ func try(ctx context.Context, catalog clusterbackup.Catalog, m *backup.Manifest,
 		return fmt.Errorf("%w: no identity of the secret in spec.identitySecretRef decrypts backup %s", errRefused, m.Name)
 	}
 	if err != nil {
+		if compared := catalog.Compare(ctx, m); errors.Is(compared, clusterbackup.ErrDamaged) {
+			err = compared
+		}
 		return fmt.Errorf("reading the snapshot of backup %s: %w", m.Name, err)
 	}
 	if is := hex.EncodeToString(sum.Sum(nil)); is != m.Snapshot.SHA256 {
@@ -133,65 +134,21 @@ func checkWritten(r *backupv1alpha1.EtcdRecovery, seed observe.Seed) error {
 		errRefused, backupv1alpha1.RecoverySeedAnnotation, seed.Backup)
 }
 
-// takeSurvivor takes a backup of the member that spec.survivor names, and verifies it.
-func (c *Controller) takeSurvivor(
-	ctx context.Context, r *recovery, found *observe.EtcdMembers, catalog clusterbackup.Catalog,
-	files map[string][]byte, fingerprints map[string]string,
-) (name, member string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	wanted, err := nodeOf(found, r.Spec.Survivor)
-	if err != nil {
-		return "", "", err
-	}
-	now := time.Now()
-	request := clusterbackup.Request{
-		Name: backup.Name(now, rand.String(5)), Kubernetes: found.Version, Fingerprints: fingerprints, Files: files,
-		Scratch: c.Scratch, Limits: c.Limits, Now: now,
-		Cluster: backup.Cluster{UID: catalog.UID, Namespace: r.cluster.Namespace, Name: r.cluster.Name}, Recipients: c.recipients(r),
-	}
-	client := etcd.Open(found.Credentials)
-	defer client.Close()
-	taken, err := catalog.Save(ctx, request.Name, func(to io.Writer) (t *clusterbackup.Taken, err error) {
-		t, member, err = clusterbackup.TakeSurvivor(ctx, client, found.Targets, wanted, request, to)
-		return t, err
-	})
-	switch {
-	case err != nil:
-		return "", "", err
-	case taken.Unproven != nil:
-		return "", "", fmt.Errorf("verifying the backup of %s: %w", member, taken.Unproven)
-	}
-	e, err := catalog.Get(ctx, request.Name)
-	if err == nil {
-		_, err = catalog.Verify(ctx, e, clusterbackup.Proof{Restored: taken.Restored, Now: time.Now()})
-	}
-	return request.Name, member, err
-}
-
-// nodeOf returns the Node of a Machine, by whose name its member is asked; empty for the best.
-func nodeOf(found *observe.EtcdMembers, machine string) (string, error) {
-	if machine == best {
-		return "", nil
-	}
-	for _, m := range found.Facts.Machines {
-		if m.Name == machine && m.Host != "" {
-			return m.Host, nil
-		}
-	}
-	return "", fmt.Errorf("%w: spec.survivor is %q: must be Best or a Machine of the control plane that has its Node", errRefused, machine)
-}
-
 // writeSeed writes what was found into the recovery. It is not changed after that.
 func (c *Controller) writeSeed(ctx context.Context, r *recovery, s observe.Seed) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("writing the seed of EtcdRecovery %s: %w", r.Name, err)
 	}
+	return c.annotate(ctx, r, backupv1alpha1.RecoverySeedAnnotation, string(text))
+}
+
+// annotate writes an annotation of a recovery.
+func (c *Controller) annotate(ctx context.Context, r *recovery, name, value string) error {
 	after := r.DeepCopy()
-	metav1.SetMetaDataAnnotation(&after.ObjectMeta, backupv1alpha1.RecoverySeedAnnotation, string(text))
+	metav1.SetMetaDataAnnotation(&after.ObjectMeta, name, value)
 	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(r.EtcdRecovery, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing the seed of EtcdRecovery %s: %w", r.Name, err)
+		return fmt.Errorf("writing annotation %s of EtcdRecovery %s: %w", name, r.Name, err)
 	}
 	r.EtcdRecovery = after
 	return nil

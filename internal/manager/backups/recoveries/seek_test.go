@@ -26,7 +26,7 @@ import (
 func (s *scene) seeks(change func(*backupv1alpha1.EtcdRecovery)) (*backupv1alpha1.EtcdRecovery, ctrl.Result) {
 	s.t.Helper()
 	r := s.recovery(func(r *backupv1alpha1.EtcdRecovery) {
-		r.Annotations = nil
+		r.Annotations, r.CreationTimestamp = nil, metav1.Now()
 		if change != nil {
 			change(r)
 		}
@@ -57,6 +57,19 @@ func TestSeek(t *testing.T) {
 	}
 }
 
+// TestSeekTakesOneBackup: after a failure the backup that was taken of the survivor is used, and no other is taken: here no member answers any
+// more.
+func TestSeekTakesOneBackup(t *testing.T) {
+	s := newScene(t)
+	r, _ := s.seeks(func(r *backupv1alpha1.EtcdRecovery) {
+		r.Spec.Backup, r.Spec.Survivor = "", best
+		r.Annotations = map[string]string{backupv1alpha1.RecoveryTakenAnnotation: `{"backup":"` + backupName + `","member":"demo-cp-1"}`}
+	})
+	if seed := observe.SeedOf(r); seed == nil || seed.Backup != backupName || seed.Member != "demo-cp-1" {
+		t.Errorf("seed %+v, conditions %+v", seed, r.Status.Conditions)
+	}
+}
+
 // TestSeekRefuses: what could not be restored after the machines are gone is refused before a person is asked.
 func TestSeekRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -72,7 +85,8 @@ func TestSeekRefuses(t *testing.T) {
 		"no age identity":  {func(s *scene) { s.setIdentity("HUNTER2") }, nil, backupv1alpha1.RecoverySeedRefused, "must be an age identity", 0},
 		"the identity comes later": {nil, func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "later" },
 			backupv1alpha1.RecoverySeeking, "later", time.Second},
-		"a flipped bit": {(*scene).flipsBit, nil, backupv1alpha1.RecoverySeeking, "reading the snapshot of backup " + backupName, soon},
+		"a flipped bit": {(*scene).flipsBit, nil, backupv1alpha1.RecoverySeedDamaged,
+			"reading the snapshot of backup " + backupName + ": the archive in the store is not the one", seldom},
 		"another archive": {func(s *scene) { s.replaceArchive(s.archive(strings.ToUpper(snapshot))) }, nil,
 			backupv1alpha1.RecoverySeedRefused, "and its manifest says", 0},
 		"a seed of somebody": {nil, func(r *backupv1alpha1.EtcdRecovery) {

@@ -1,0 +1,52 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/internal/core/choice"
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// checkDropChoice allows only those decisions of a person to be forgotten that were done, or that are about other facts.
+func checkDropChoice(o plan.Observed, s plan.Step) error {
+	at := slices.IndexFunc(o.Choices, func(c plan.Choice) bool { return c.Digest == s.Choice })
+	if at < 0 {
+		return fmt.Errorf("there is no decision %s", s.Choice)
+	}
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	c := o.Choices[at]
+	if e, err := memberNamed(o, c.Target); err == nil && mayRemoveVoter(o, e) {
+		return fmt.Errorf("the decision %s %s stands, and is not done", c.Kind, c.Target)
+	}
+	return nil
+}
+
+// mayRemoveVoter: a person decided, for these very facts, that a voter leaves, and it can be on no machine that stays.
+func mayRemoveVoter(o plan.Observed, e plan.Member) bool {
+	for _, c := range o.Choices {
+		if c.Kind == plan.RemoveVoter && c.Target == e.ID && c.Digest == factsOf(o, plan.RemoveVoter, e.ID) {
+			return isAdrift(o, e)
+		}
+	}
+	return false
+}
+
+// factsOf names what a person's decision about a member rests on.
+func factsOf(o plan.Observed, kind plan.ChoiceKind, member string) string {
+	facts := choice.Facts{Kind: string(kind), Group: o.Group.Name, Target: member}
+	for _, m := range o.Machines {
+		facts.Machines = append(facts.Machines, m.Name)
+	}
+	for _, e := range o.Etcd.Members {
+		if !e.Learner {
+			facts.Voters = append(facts.Voters, e.ID)
+		}
+		if e.ID == member {
+			facts.Name = e.Name
+		}
+	}
+	return choice.Digest(facts)
+}

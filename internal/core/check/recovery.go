@@ -1,0 +1,127 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// isOfRecovery reports whether a step belongs to a recovery by a seed, and to nothing else.
+func isOfRecovery(s plan.Step) bool {
+	return s.Verb == plan.BeginRecovery || s.Verb == plan.EndRecovery || s.Verb == plan.GiveUp || s.Seed
+}
+
+// checkRecovery allows the steps of a recovery, and no others while it lasts. A person has approved the seed and the machines that are
+// given up; no old voter can answer when the seed is planted.
+func checkRecovery(o plan.Observed, s plan.Step) error {
+	r := o.Recovery
+	switch {
+	case r.Seed == "" || r.Approved.IsZero():
+		return errors.New("nobody has approved a recovery with a seed")
+	case !ours(o.Etcd):
+		return errors.New("etcd does not run on these machines")
+	case r.Begun == (s.Verb == plan.BeginRecovery):
+		return fmt.Errorf("recovery %s is begun: %t", r.Name, r.Begun)
+	}
+	switch s.Verb {
+	case plan.BeginRecovery:
+		return checkBeginRecovery(o)
+	case plan.GiveUp:
+		return checkGiveUp(o, s)
+	case plan.Create:
+		return checkSeed(o, s)
+	case plan.EndRecovery:
+		return checkEndRecovery(o)
+	}
+	return fmt.Errorf("%s: not a step of a recovery", action(s))
+}
+
+// checkBeginRecovery: what etcd still holds is given up only where no quorum is left, and a person named every machine.
+func checkBeginRecovery(o plan.Observed) error {
+	if age := o.Now.Sub(o.Recovery.Approved); age >= 15*time.Minute {
+		return fmt.Errorf("the approval is %s old", age)
+	}
+	if alive, all := ballot(o, ""); 2*alive > all {
+		return fmt.Errorf("etcd has a quorum: %d of %d voters are healthy", alive, all)
+	}
+	if o.Cluster.Reachable {
+		return errors.New("an API server answers: etcd has a quorum")
+	}
+	if len(o.Uncontrolled) > 0 {
+		return fmt.Errorf("%s is not the group's: it may hold data", o.Uncontrolled[0].Name)
+	}
+	for _, m := range o.Machines {
+		if !slices.Contains(o.Recovery.GiveUp, m.Name) {
+			return fmt.Errorf("%s is not given up", m.Name)
+		}
+	}
+	return checkVoters(o)
+}
+
+// checkVoters: every voter that has a name is on a machine of the group, or a person named it.
+func checkVoters(o plan.Observed) error {
+	for _, e := range o.Etcd.Members {
+		_, err := machineNamed(o, e.Machine)
+		if err != nil && !e.Learner && e.Name != "" && !slices.Contains(o.Recovery.GiveUp, e.Name) {
+			return fmt.Errorf("voter %s has no machine, and is not given up", e.Name)
+		}
+	}
+	return nil
+}
+
+// checkGiveUp: only a machine that a person named goes, or one that was seeded and that a person deleted.
+func checkGiveUp(o plan.Observed, s plan.Step) error {
+	m, err := machineNamed(o, s.Machine)
+	switch {
+	case err != nil:
+		return err
+	case m.Seeded && !m.Deleting:
+		return fmt.Errorf("%s was made by the seed", m.Name)
+	case !m.Seeded && !slices.Contains(o.Recovery.GiveUp, m.Name):
+		return fmt.Errorf("%s is not given up", m.Name)
+	}
+	return nil
+}
+
+// checkSeed: no old voter may answer beside the cluster that the seed begins, and there is one such cluster only.
+func checkSeed(o plan.Observed, s plan.Step) error {
+	switch {
+	case !s.Seed || !s.Init || s.Hold:
+		return errors.New("only a machine that restores the seed is made in a recovery")
+	case isRefused(o.Want) && !o.Want.Refused.Replaceable:
+		return fmt.Errorf("the spec is refused (%s): no machine can be made", o.Want.Refused.Reason)
+	}
+	for _, m := range o.Machines {
+		switch {
+		case m.Name == s.Machine:
+			return fmt.Errorf("%s exists", m.Name)
+		case !m.Deleting || m.Hook:
+			return fmt.Errorf("%s stays beside the seed", m.Name)
+		case !m.Gone && !slices.Contains(o.Recovery.Off, m.Name):
+			return fmt.Errorf("%s may still answer", m.Name)
+		}
+	}
+	if o.Cluster.Reachable {
+		return errors.New("an API server answers: another cluster would begin beside its own")
+	}
+	if len(o.Uncontrolled) > 0 {
+		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
+	}
+	return errors.Join(checkName(o, s.Machine), checkSurroundings(o))
+}
+
+// checkEndRecovery: the seeded machine answers, and its member is a majority.
+func checkEndRecovery(o plan.Observed) error {
+	if err := checkFacts(o); err != nil {
+		return err
+	}
+	for _, m := range o.Machines {
+		if m.Seeded && !m.Deleting && isWhole(o, m) {
+			return nil
+		}
+	}
+	return errors.New("no machine serves from the seed")
+}

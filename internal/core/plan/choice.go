@@ -1,0 +1,148 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/internal/core/choice"
+)
+
+// ChoiceKind is what a person decides where no rule can: which is right cannot be seen.
+type ChoiceKind string
+
+// The kinds of choices.
+const (
+	// RemoveVoter: the etcd member Choice.Target, whose machine is not known, leaves etcd although it answers.
+	RemoveVoter ChoiceKind = "remove-voter"
+)
+
+// ChoiceKinds are all kinds of choices, in the order in which they are listed for people.
+func ChoiceKinds() []ChoiceKind { return []ChoiceKind{RemoveVoter} }
+
+// Says says what a choice is for, in one sentence.
+func (k ChoiceKind) Says() string {
+	return map[ChoiceKind]string{
+		RemoveVoter: "remove the etcd member TARGET, which answers and whose machine is not known",
+	}[k]
+}
+
+// Choice is what a person decided, and for which facts.
+type Choice struct {
+	Kind ChoiceKind `json:"kind"`
+	// Target is the ID of an etcd member.
+	Target string `json:"target,omitempty"`
+	// Digest is that of the facts that the person was shown. For other facts the choice counts for nothing.
+	Digest string `json:"digest"`
+}
+
+// Offer is a choice that a person has, with all that the person must know before.
+type Offer struct {
+	Choice Choice `json:"choice"`
+	// Name is what people call the target.
+	Name string `json:"name,omitempty"`
+	// Reason is that of the wait which the choice ends.
+	Reason string `json:"reason"`
+	// Why is what waits, and Effect what Quorate does once this is chosen.
+	Why    string `json:"why"`
+	Effect string `json:"effect"`
+	// Against says why it is not done yet if it is chosen now; empty: it is done at once.
+	Against string `json:"against,omitempty"`
+	// Chosen: a person has chosen it.
+	Chosen bool `json:"chosen,omitempty"`
+}
+
+// Offers returns what a person can choose now.
+func Offers(o Observed) []Offer {
+	s := newState(o)
+	if s.Group.Deleting || !s.Etcd.Ours() || !s.Etcd.Known || stopWithoutFacts(s).decided {
+		return nil
+	}
+	var offers []Offer
+	for _, e := range s.homeless() {
+		offers = append(offers, choosing{s}.removal(e))
+	}
+	return offers
+}
+
+// ChoiceDigest names the facts that a choice rests on.
+func ChoiceDigest(o Observed, kind ChoiceKind, target string) string {
+	facts := choice.Facts{Kind: string(kind), Group: o.Group.Name, Target: target}
+	for _, e := range o.Etcd.Members {
+		if e.ID == target {
+			facts.Name = e.Name
+		}
+		if !e.Learner {
+			facts.Voters = append(facts.Voters, e.ID)
+		}
+	}
+	for _, m := range o.Machines {
+		facts.Machines = append(facts.Machines, m.Name)
+	}
+	return choice.Digest(facts)
+}
+
+// isMade reports whether a person made a choice for the facts as they are.
+func isMade(o Observed, kind ChoiceKind, target string) bool {
+	return slices.Contains(o.Choices, Choice{Kind: kind, Target: target, Digest: ChoiceDigest(o, kind, target)})
+}
+
+// choosing is the state of a group of which a person decides something.
+type choosing struct{ *state }
+
+// removal offers that a voter leaves whose machine is not known.
+func (s choosing) removal(e *Member) Offer {
+	left := len(s.voters) - 1
+	return Offer{
+		Choice: Choice{Kind: RemoveVoter, Target: e.ID, Digest: ChoiceDigest(s.Observed, RemoveVoter, e.ID)},
+		Name:   cmp.Or(e.Name, e.ID),
+		Reason: "MembersUnmatched",
+		Why:    fmt.Sprintf("no machine is known for etcd member %s, %s", e.label(), answering(e)),
+		Effect: fmt.Sprintf("etcd member %s is removed for good, and %s stay; its etcd ends, and with it an API server beside it. "+
+			"Then end its host and delete its Node yourself", e.label(), count(left, "voter")),
+		Against: s.cannotSpare(e),
+		Chosen:  isMade(s.Observed, RemoveVoter, e.ID),
+	}
+}
+
+// answering says whether a member answers.
+func answering(e *Member) string {
+	switch e.Health {
+	case Healthy:
+		return "which answers and votes"
+	case Unhealthy:
+		return "which does not answer, and is removed without a decision if the others can spare it"
+	}
+	return "which cannot be asked"
+}
+
+// isChosen reports whether a person decided that a voter of no known machine leaves.
+func (s choosing) isChosen(e *Member) bool {
+	return isMade(s.Observed, RemoveVoter, e.ID) && slices.Contains(s.homeless(), e)
+}
+
+// dropChoices takes away what a person decided and was done, or was decided for other facts.
+func dropChoices(s *state) opinion {
+	if s.isNew() {
+		return pass("nothing is initialised, and there is nothing to decide")
+	}
+	choices := slices.SortedFunc(slices.Values(s.Choices), func(a, b Choice) int { return cmp.Compare(a.Digest, b.Digest) })
+	for _, c := range choices {
+		step := Step{Verb: DropChoice, Choice: c.Digest}
+		at := slices.IndexFunc(s.Etcd.Members, func(e Member) bool { return e.ID == c.Target })
+		switch {
+		case c.Kind != RemoveVoter:
+			return do(step, "DecisionStale", "the decision %s %s is not one that %s knows", c.Kind, c.Target, s.Group.Name)
+		case at < 0:
+			return do(step, "DecisionDone", "the decision %s %s has served: etcd has no such member", c.Kind, c.Target)
+		case !(choosing{s}).isChosen(&s.Etcd.Members[at]):
+			return do(step, "DecisionStale",
+				"the decision %s %s is void: the voters, the machines, or what is known of the member changed since; decide again",
+				c.Kind, c.Target)
+		}
+	}
+	if len(choices) == 0 {
+		return pass("no decision of a person is there")
+	}
+	return pass("%s of a person to be carried out", count(len(choices), "decision"))
+}

@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// What differs where a person decides what no rule can: in time, late, for facts that have changed, or about something else than was shown.
+const (
+	ReadChoices Kind = "read choices" // a person looks at what can be decided
+	Decide      Kind = "decide"       // the person decides it as it was read; N 1: about another voter; N 2: about every voter
+)
+
+// decisionSalt keeps what is drawn of decisions apart from what else is drawn of a seed.
+const decisionSalt = 0xdec1de
+
+// deciding is what people read and decided.
+type deciding struct {
+	read    []plan.Offer
+	seen    sighted            // what the person saw who read them
+	choices []plan.Choice      // on the group's object
+	truly   map[string]sighted // by digest: what a person decided who was shown it
+}
+
+// decider is a world in which people decide.
+type decider struct{ *World }
+
+// sighted is what a person saw: the target, the voters, and the machines.
+type sighted struct{ target, voters, machines string }
+
+// sightOf is what a look shows of what a decision may rest on.
+func sightOf(o plan.Observed) sighted {
+	var voters, machines []string
+	for _, e := range o.Etcd.Members {
+		if !e.Learner {
+			voters = append(voters, e.ID)
+		}
+	}
+	for _, m := range o.Machines {
+		machines = append(machines, m.Name)
+	}
+	slices.Sort(voters)
+	slices.Sort(machines)
+	return sighted{voters: fmt.Sprint(voters), machines: fmt.Sprint(machines)}
+}
+
+// drawDecisions has people decide about voters whose machine is not known any more: most as they should, some late or wrongly.
+func (s *Setup) drawDecisions(seed int64, after Kind) {
+	r := rand.New(rand.NewSource(seed ^ decisionSalt))
+	if s.Sturdy || r.Intn(3) == 0 {
+		return
+	}
+	for _, e := range slices.Clone(s.Script) {
+		if e.Kind != after {
+			continue
+		}
+		for range 1 + r.Intn(3) {
+			read := e.At + time.Duration(5+r.Intn(240))*time.Second
+			late := time.Duration(r.Intn(pick(r, 20, 20, 600))) * time.Second
+			decides := Event{At: read + late, Kind: Decide, N: pick(r, 0, 0, 0, 1, 2)}
+			s.Script = inOrder(append(s.Script, Event{At: read, Kind: ReadChoices}, decides)...)
+		}
+	}
+}
+
+// befall lets a person look, or decide. It reports whether the event was one of these.
+func (w decider) befall(e Event) bool {
+	switch e.Kind {
+	case ReadChoices:
+		if len(w.looks) > 0 {
+			o := w.looks[len(w.looks)-1].Observed
+			w.decided.read, w.decided.seen = plan.Offers(o), sightOf(o)
+		}
+	case Decide:
+		for _, f := range w.decided.read {
+			w.decide(f.Choice, e.N)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// decide writes down what a person decides: of what was read, or of something else by a digest that is not its own.
+func (w decider) decide(c plan.Choice, wrongly int) {
+	if wrongly == 0 {
+		seen := w.decided.seen
+		seen.target = c.Target
+		w.decided.truly[c.Digest] = seen
+		w.write(c)
+		return
+	}
+	for _, m := range w.members {
+		if m.id == c.Target || m.learner {
+			continue
+		}
+		w.write(plan.Choice{Kind: c.Kind, Target: m.id, Digest: c.Digest})
+		if wrongly == 1 {
+			return
+		}
+	}
+}
+
+// write writes a decision on the group's object, in place of one with the same digest.
+func (w decider) write(c plan.Choice) {
+	w.tell("somebody decides: %s %s", c.Kind, c.Target)
+	w.drop(c.Digest)
+	w.decided.choices = append(w.decided.choices, c)
+}
+
+// drop takes a decision off the group's object.
+func (w decider) drop(digest string) {
+	w.decided.choices = slices.DeleteFunc(slices.Clone(w.decided.choices), func(c plan.Choice) bool { return c.Digest == digest })
+}
+
+// isDecided: a person decided that a voter leaves, and saw the voters and the machines that are there now.
+func (w decider) isDecided(m *member) bool {
+	now := sightOf(w.Observe())
+	now.target = m.id
+	for _, c := range w.decided.choices {
+		if seen, truly := w.decided.truly[c.Digest]; truly && c.Target == m.id && seen == now {
+			return true
+		}
+	}
+	return false
+}
+
+// judge: a decision that stands, and that is about a voter of no known machine, is not forgotten.
+func (w decider) judge(s plan.Step, fresh bool) {
+	if !fresh {
+		return
+	}
+	for _, c := range w.decided.choices {
+		if m := w.memberByID(c.Target); c.Digest == s.Choice && m != nil && w.isAdrift(m) && w.isDecided(m) {
+			w.blame("%s, and %s was decided for what is there now", s, c.Target)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// recoverable is a group with a person who recovers it, and a backup of before.
+func recoverable(replicas int, events ...Event) Setup {
+	return Setup{
+		Replicas: replicas, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, Recovers: true,
+		Recoverer: Recoverer{After: time.Minute, Reads: 30 * time.Second, Off: 5 * time.Minute, Tries: 1},
+		Script:    append([]Event{{At: 15 * time.Minute, Kind: TakeOne}}, events...),
+	}
+}
+
+// lost is the loss of a machine.
+func lost(n int) Event { return Event{At: time.Hour, Kind: Kill, N: n} }
+
+// recovered are worlds that must be as wanted after a recovery, soon after the last event.
+var recovered = []struct {
+	name   string
+	setup  Setup
+	within time.Duration
+}{
+	{"of three one is left", recoverable(3, lost(2), lost(3)), 30 * time.Minute},
+	{"of five two are left, and another returns after the end", recoverable(5, lost(1), lost(2),
+		Event{At: time.Hour, Kind: Freeze, N: 4, For: 2 * time.Hour}), 3 * time.Hour},
+	{"all are lost, and there is a backup", recoverable(3, lost(1), lost(2), lost(3)), 30 * time.Minute},
+	{"the only one is lost, and there is a backup", recoverable(1, lost(1)), 30 * time.Minute},
+	{"all machines are deleted without their hooks", recoverable(3,
+		Event{At: time.Hour, Kind: ForceDelete, N: 1}, Event{At: time.Hour, Kind: ForceDelete, N: 2},
+		Event{At: time.Hour, Kind: ForceDelete, N: 3}), 30 * time.Minute},
+	{"the store is down when the quorum is lost", recoverable(3,
+		Event{At: time.Hour, Kind: StoreDown, For: 20 * time.Minute}, lost(2), lost(3)), time.Hour},
+	{"the controller starts anew in the middle", recoverable(3, lost(2), lost(3),
+		Event{At: time.Hour + 2*time.Minute, Kind: Restart}, Event{At: time.Hour + 150*time.Second, Kind: Restart}), 30 * time.Minute},
+}
+
+// TestRecoveriesByName lets groups be recovered, each with many seeds.
+func TestRecoveriesByName(t *testing.T) {
+	for _, n := range recovered {
+		t.Run(n.name, func(t *testing.T) {
+			for seed := range int64(100) {
+				s := n.setup
+				s.Seed = seed
+				if err := ends(s, n.within, nil); err != nil {
+					story := &Story{}
+					t.Fatalf("seed %d: %v\n%s", seed, ends(s, n.within, story), story)
+				}
+			}
+		})
+	}
+}
+
+// TestRecoveriesHappen: of the worlds of TestRecoveredWorlds enough come as far as each part of a recovery, so that what is judged there is
+// not judged of nothing.
+func TestRecoveriesHappen(t *testing.T) {
+	const worlds = 600
+	got := map[string]int{}
+	count := func(what string, is bool) {
+		if is {
+			got[what]++
+		}
+	}
+	for seed := range int64(worlds) {
+		w := New(Recovered(seed))
+		if _, err := w.live(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, x := range w.recoveries.all {
+			count("approved", x.approved != "")
+			count("begun", x.begun)
+			count("ended", x.ended)
+			count("declared off", x.ended && len(x.off) > 0)
+			count("approved as it was before", x.approved != "" && !x.isApproved())
+		}
+		count("planted", w.recoveries.cluster > 0)
+		count("planted twice", w.recoveries.cluster > 1)
+		for _, m := range w.recoveries.retired {
+			count("returned after the end", m.running)
+		}
+		for _, h := range w.hosts {
+			count("grown after it", w.recoveries.cluster > 0 && h.seededBy == 0 && h.stage == up && !h.deleting)
+		}
+	}
+	t.Log(got)
+	for what, least := range map[string]int{
+		"approved": 200, "begun": 150, "ended": 120, "planted": 120, "planted twice": 5, "declared off": 20, "returned after the end": 5,
+		"grown after it": 100, "approved as it was before": 1,
+	} {
+		if got[what] < least {
+			t.Errorf("%s: %d times, at least %d are expected of %d worlds", what, got[what], least, worlds)
+		}
+	}
+}

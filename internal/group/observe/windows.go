@@ -1,0 +1,29 @@
+package observe
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// addWindows adds whether changes may begin now. Windows that cannot be read, as no webhook checked them, are closed.
+func (t wants) addWindows() {
+	window := &t.Facts.Group.Window
+	calendar, wrong := machine.ReadCalendar(t.Spec.Approval, field.NewPath("spec", "approval"))
+	if len(wrong) > 0 {
+		*window = plan.Window{Closed: wrong.ToAggregate().Error()}
+		return
+	}
+	is := calendar.At(t.Facts.Now)
+	window.Closed, window.Opens, window.Closes = is.Why, is.Until, calendar.Closes(later(t.Facts.Now, is.Until))
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

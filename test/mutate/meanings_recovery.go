@@ -1,0 +1,105 @@
+package main
+
+// ofRecoveries is the word by which sabotages of recoveries by a seed are known: worlds that are recovered are to see them.
+const ofRecoveries = "recovery"
+
+// recoveryGuards are what both keys hold to in a recovery by a seed.
+var recoveryGuards = []guard{
+	{says: "a recovery begins that nobody approved",
+		rules: []change{{"begin", `case !s.Now.Before(r.Approved.Add(recoveryApproval)):`, `case false:`}},
+		check: []change{
+			{"checkRecovery", `case r.Seed == "" || r.Approved.IsZero():`, `case false:`},
+			{"checkBeginRecovery", `age >= 15*time.Minute`, `age >= 15*time.Minute && false`},
+		}},
+	{says: "a recovery begins that was approved long ago",
+		rules: []change{{"begin", `case !s.Now.Before(r.Approved.Add(recoveryApproval)):`, `case r.Approved.IsZero():`}},
+		check: []change{{"checkBeginRecovery", `age >= 15*time.Minute`, `age >= 15*time.Minute && false`}}},
+	{says: "a recovery begins although most voters answer",
+		rules: []change{{"begin", `case s.mayHaveQuorum():`, `case false:`}},
+		check: []change{{"checkBeginRecovery", `2*alive > all`, `2*alive > all && false`}}},
+	{says: "a recovery begins although an API server answers",
+		rules: []change{{"begin", `case s.Cluster.Reachable:`, `case false:`}},
+		check: []change{{"checkBeginRecovery", `if o.Cluster.Reachable {`, `if false {`}}},
+	{says: "a recovery begins or plants its seed beside a machine that nobody gave up",
+		rules: []change{{"strangers", `if !m.Seeded && !slices`, `if false && !m.Seeded && !slices`}},
+		check: []change{
+			{"checkBeginRecovery", `if !slices.Contains(o.Recovery.GiveUp, m.Name) {`, `if false {`},
+			{"checkSeed", `case !m.Deleting || m.Hook:`, `case false:`},
+			{"checkSeed", `case !m.Gone && !slices`, `case m.Deleting && !m.Gone && !slices`},
+		}},
+	{says: "a recovery begins or plants its seed beside a machine that is not the group's",
+		rules: []change{{"strangers", `range s.Uncontrolled {`, `range s.Uncontrolled[:0] {`}},
+		check: []change{
+			{"checkBeginRecovery", `len(o.Uncontrolled) > 0`, `len(o.Uncontrolled) > 0 && false`},
+			{"checkSeed", `len(o.Uncontrolled) > 0`, `len(o.Uncontrolled) > 0 && false`},
+		}},
+	{says: "a recovery begins although etcd lists a voter that is on no known machine",
+		rules: []change{{"unplaced", `if !e.Learner`, `if false && !e.Learner`}},
+		check: []change{{"checkVoters", `if err != nil && !e.Learner`, `if false && err != nil && !e.Learner`}}},
+	{says: "a recovery gives a machine up that nobody named",
+		rules: []change{
+			{"strangers", `if !m.Seeded && !slices`, `if false && !m.Seeded && !slices`},
+			{"giveUp", `!m.Seeded && named)`, `!m.Seeded && (named || true))`},
+		},
+		check: []change{
+			{"checkBeginRecovery", `if !slices.Contains(o.Recovery.GiveUp, m.Name) {`, `if false {`},
+			{"checkGiveUp", `case !m.Seeded && !slices`, `case false && !m.Seeded && !slices`},
+		}},
+	{says: "a recovery gives the machine up that restores its seed",
+		rules: []change{{"giveUp", `m.Seeded && m.Deleting ||`, `m.Seeded ||`}},
+		check: []change{{"checkGiveUp", `case m.Seeded && !m.Deleting:`, `case false:`}}},
+	{says: "a recovery plants its seed while a machine may still answer",
+		rules: []change{{"fence", `if !m.Gone && !slices`, `if false && !m.Gone && !slices`}},
+		check: []change{{"checkSeed", `case !m.Gone && !slices`, `case false && !m.Gone && !slices`}}},
+	{says: "a recovery plants its seed while an API server answers",
+		rules: []change{{"fence", `if s.Cluster.Reachable {`, `if false {`}},
+		check: []change{{"checkSeed", `if o.Cluster.Reachable {`, `if false {`}}},
+	{says: "a recovery plants its seed twice",
+		rules: []change{{"seeded", `m.Seeded && !m.Deleting`, `m.Seeded && !m.Deleting && m.isUp()`}},
+		check: []change{
+			{"checkSeed", `case !m.Deleting || m.Hook:`, `case false:`},
+			{"checkSeed", `case !m.Gone && !slices`, `case m.Deleting && !m.Gone && !slices`},
+		}},
+	{says: "a recovery plants its seed although what a machine needs is missing",
+		rules: []change{{"fence", `if v := s.prepared(); v.decided {`, `if v := s.prepared(); v.decided && false {`}},
+		check: []change{{"checkSeed", `errors.Join(checkName(o, s.Machine), checkSurroundings(o))`, `checkName(o, s.Machine)`}}},
+	{says: "a recovery plants its seed although no machine can be made",
+		rules: []change{
+			{"fence", `s.Want.isRefused() && !r.Replaceable {`, `false && s.Want.isRefused() && !r.Replaceable {`},
+			{"prepared", `case s.Want.isRefused() && !s.Want.Refused.Replaceable:`, `case false:`},
+		},
+		check: []change{{"checkSeed", `case o.Want.isRefused() && !o.Want.Refused.Replaceable:`, `case false:`}}},
+	{says: "a machine that restores the seed of a recovery joins",
+		rules: []change{{"fence", `step.Init, step.Seed = true, true`, `step.Init, step.Seed = false, true`}},
+		check: []change{{"checkSeed", `!s.Seed || !s.Init || s.Hold`, `!s.Seed || s.Hold`}}},
+	{says: "a recovery goes on that was changed after its approval",
+		rules: []change{{"recoverBySeed", `case r.Approved.IsZero():`, `case false:`}},
+		check: []change{{"checkRecovery", `r.Seed == "" || r.Approved.IsZero()`, `r.Seed == ""`}}},
+	{says: "a recovery ends before its machine serves",
+		rules: []change{{"awaitSeeded", `m.standing == complete && s.Cluster.Reachable && s.Etcd.Agreed && quorum.Has(s.voters)`,
+			`m.standing != failed`}},
+		check: []change{
+			{"checkEndRecovery", `err := checkFacts(o); err != nil`, `err := checkFacts(o); err != nil && false`},
+			{"checkEndRecovery", `m.Seeded && !m.Deleting && isWhole(o, m)`, `m.Seeded`},
+		}},
+	{says: "something else is done while a recovery restores its seed",
+		rules: []change{{"awaitSeeded", `return wait("RecoverySeeding",`, `return pass("RecoverySeeding",`}},
+		check: []change{{"Check", `if o.Recovery.Begun || isOfRecovery(d.Step) {`, `if isOfRecovery(d.Step) {`}}},
+}
+
+// recoveryAlone are sabotages of what only the rules hold to.
+var recoveryAlone = []meaning{
+	{says: "no recovery ever begins", edits: []change{{"begin", `case r.Seed == "":`, `case true:`}}},
+	{says: "a recovery begins as soon as a member is silent",
+		edits: []change{{"begin", `case s.mayHaveQuorum():`, `case len(s.voters) > 0 && s.hasQuorum():`}}},
+	{says: "a recovery gives nothing up", edits: []change{{"giveUp", `if !m.isReleased() && (`, `if false && (`}}},
+	{says: "a recovery gives nothing up that is deleted already",
+		edits: []change{{"giveUp", `if !m.isReleased() && (`, `if !m.Deleting && (`}}},
+	{says: "a recovery leaves a machine that is known again while the seed is restored",
+		edits: []change{{"recoverBySeed", `if v := on.giveUp(); v.decided {`, `if v := on.giveUp(); v.decided && m == nil {`}}},
+	{says: "a recovery waits for machines that are off",
+		edits: []change{{"fence", `!m.Gone && !slices.Contains(s.Recovery.Off, m.Name)`, `!m.Gone`}}},
+	{says: "a recovery never plants its seed", edits: []change{{"fence", `if s.Cluster.Reachable {`, `if s.Cluster.Reachable || true {`}}},
+	{says: "a recovery never ends",
+		edits: []change{{"awaitSeeded", `case m.standing == complete &&`, `case false && m.standing == complete &&`}}},
+}
