@@ -39,7 +39,7 @@ func buildMeanings(root, work string, all []meaning) (suite, error) {
 	}
 	stories := worlds("-test.run", "^TestStories$", "-update")
 	stories.aside = true // whether their invariants hold, and not whether they go as before
-	recovered := worlds("-test.run", "^TestRecoveredWorlds$", "-brief=1", "-steps=1200000")
+	recovered := worlds("-test.run", "^TestRecoveredWorlds$", "-brief=1", "-steps=1000000")
 	recovered.about = ofRecoveries
 	return suite{
 		recovered,

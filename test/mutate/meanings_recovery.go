@@ -68,7 +68,7 @@ var recoveryGuards = []guard{
 			{"fence", `s.Want.isRefused() && !r.Replaceable {`, `false && s.Want.isRefused() && !r.Replaceable {`},
 			{"prepared", `case s.Want.isRefused() && !s.Want.Refused.Replaceable:`, `case false:`},
 		},
-		check: []change{{"checkSeed", `case o.Want.isRefused() && !o.Want.Refused.Replaceable:`, `case false:`}}},
+		check: []change{{"checkSeed", `case isRefused(o.Want) && !o.Want.Refused.Replaceable:`, `case false:`}}},
 	{says: "a machine that restores the seed of a recovery joins",
 		rules: []change{{"fence", `step.Init, step.Seed = true, true`, `step.Init, step.Seed = false, true`}},
 		check: []change{{"checkSeed", `!s.Seed || !s.Init || s.Hold`, `!s.Seed || s.Hold`}}},
@@ -84,7 +84,7 @@ var recoveryGuards = []guard{
 		}},
 	{says: "something else is done while a recovery restores its seed",
 		rules: []change{{"awaitSeeded", `return wait("RecoverySeeding",`, `return pass("RecoverySeeding",`}},
-		check: []change{{"Check", `if o.Recovery.Begun || isOfRecovery(d.Step) {`, `if isOfRecovery(d.Step) {`}}},
+		check: []change{{"Decision", `if o.Recovery.Begun || isOfRecovery(d.Step) {`, `if isOfRecovery(d.Step) {`}}},
 }
 
 // recoveryAlone are sabotages of what only the rules hold to.

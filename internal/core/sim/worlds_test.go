@@ -32,8 +32,8 @@ func TestRestoredWorlds(t *testing.T) { run(t, Restored, *steps/4) }
 // TestHangingWorlds runs a quarter as many worlds with machines that hang before they join, and that somebody gives up.
 func TestHangingWorlds(t *testing.T) { run(t, Hanging, *steps/4) }
 
-// TestRecoveredWorlds runs a quarter as many worlds that lose their quorum, or all machines, and that a person recovers.
-func TestRecoveredWorlds(t *testing.T) { run(t, Recovered, *steps/4) }
+// TestRecoveredWorlds runs a twentieth as many worlds that lose their quorum, or all machines, and that a person recovers.
+func TestRecoveredWorlds(t *testing.T) { run(t, Recovered, *steps/20) }
 
 // failed are seeds of worlds that once failed, and why. What a seed makes may become another world: rows and sweeps guard the same.
 var failed = map[int64]string{
