@@ -12,7 +12,7 @@ import (
 // ofUpgrade returns the group of the cluster in which a node is upgraded in place.
 func (c *Controller) ofUpgrade(ctx context.Context, o client.Object) []ctrl.Request {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetLabels()[clusterv1.ClusterNameLabel]}}
-	if c.Kind.Type().Nodeless {
+	if c.Kind.Type().Standalone {
 		return nil
 	}
 	return c.ofView(ctx, cluster)

@@ -88,7 +88,7 @@ func TestAgainWhileClusterGoes(t *testing.T) {
 			cluster.DeletionTimestamp = new(metav1.Now())
 		}
 		turn := turnOf(&Controller{}, observe.NewView(cluster, nil, plan.Observed{Group: plan.Group{Initialized: true, Paused: row.paused}}))
-		turn.Nodeless = true
+		turn.Nodeless, turn.Type.Standalone = true, true
 		if got := turn.Again(plan.Decision{Step: plan.Step{Verb: plan.Nothing}}); got != row.want {
 			t.Errorf("%+v: again in %s", row, got)
 		}

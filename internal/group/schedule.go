@@ -67,7 +67,7 @@ func (t *Turn) rest(d plan.Decision) time.Duration {
 func (t *Turn) pace() time.Duration {
 	o := t.Facts
 	switch {
-	case t.Nodeless && !t.Cluster.DeletionTimestamp.IsZero():
+	case t.Type.Standalone && !t.Cluster.DeletionTimestamp.IsZero():
 		return observe.SoonBusy // the end of MachinePools, which go first, is not watched
 	case o.Want.Refused.Reason != "", len(o.Uncontrolled) > 0, o.Cluster.Template != "":
 		return observe.SoonMissing

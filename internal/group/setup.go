@@ -42,7 +42,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		c.Recorder = mgr.GetEventRecorder("quorate")
 	}
 	if c.Quorums == nil {
-		c.Quorums = observe.NewQuorums(c.APIReader, kind.Nodeless)
+		c.Quorums = observe.NewQuorums(c.APIReader, kind.Authority)
 	}
 	if c.EtcdEndpoints == nil {
 		c.EtcdEndpoints = observe.NewEtcdEndpoints(c.APIReader)
@@ -79,7 +79,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 
 // ofCluster returns the group that a Cluster refers to, or, where it refers to none of the kind, those that say they are its own.
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []ctrl.Request {
-	if c.Kind.Type().Nodeless {
+	if c.Kind.Type().Standalone {
 		return c.labelled(ctx, o)
 	}
 	cluster, ok := o.(*clusterv1.Cluster)
@@ -127,7 +127,7 @@ func (c *Controller) ofView(ctx context.Context, o client.Object) []ctrl.Request
 // ofWorker returns the group that waits for a worker's end.
 func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if !ok || machine.IsControlPlane(m) && !c.Kind.Type().Nodeless {
+	if !ok || machine.IsControlPlane(m) && !c.Kind.Type().Standalone {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}

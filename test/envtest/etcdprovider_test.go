@@ -167,7 +167,7 @@ func (*stage) Dial(client.ObjectKey, string, string, int) func(context.Context) 
 func newStage(t *testing.T, c client.Client, ref controlplanev1.ManagedEtcdReference) *stage {
 	t.Helper()
 	s := &stage{t: t, client: c}
-	s.c = &group.Controller{Client: c, APIReader: c, Workload: s, Recorder: events.NewFakeRecorder(1000), Quorums: observe.NewQuorums(c, false), Kind: stacked.New()}
+	s.c = &group.Controller{Client: c, APIReader: c, Workload: s, Recorder: events.NewFakeRecorder(1000), Quorums: observe.NewQuorums(c, ""), Kind: stacked.New()}
 	s.owner = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
 	s.owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
 	s.owner.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: controlPlaneKey.Name}

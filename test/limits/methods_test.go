@@ -25,10 +25,8 @@ var larger = map[string]int{
 	"internal/local/sandbox Host":             67,
 	"internal/upgrade/nodeupgrade Controller": 47,
 	"internal/upgrade/upgrader layout":        42,
-	"internal/group/observe Kind":             14,
 	"internal/local/provider machines":        10,
 	"test/model group":                        79,
-	"internal/group Kind":                     24,
 }
 
 // TestMethods keeps types small enough to be held in mind.

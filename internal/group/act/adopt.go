@@ -23,7 +23,7 @@ func (t *Writer) adopt(ctx context.Context, name string) error {
 	if err := t.Remains(ctx); err != nil {
 		return err
 	}
-	if err := t.performer.Adopt(ctx, t, target); err != nil {
+	if err := t.performer.Steps().Adopt(ctx, t, target); err != nil {
 		return err
 	}
 	return t.adoptMachine(ctx, target)

@@ -100,7 +100,7 @@ func (t creation) createObjects(ctx context.Context, template, infrastructure *u
 // createBootstrap makes the bootstrap object of a machine, where its kind has one, and returns how the Machine refers to its bootstrap
 // data.
 func (t creation) createBootstrap(ctx context.Context, step plan.Step) (clusterv1.Bootstrap, error) {
-	config, bootstrap, err := t.performer.Bootstrap(ctx, t.View, step)
+	config, bootstrap, err := t.performer.Steps().Bootstrap(ctx, t.View, step)
 	if err != nil || config == nil {
 		return bootstrap, err
 	}
@@ -118,7 +118,7 @@ func (t creation) createBootstrap(ctx context.Context, step plan.Step) (clusterv
 
 // newMachine returns the Machine to be created, without its references.
 func (t creation) newMachine(step plan.Step) *clusterv1.Machine {
-	carries := t.Kind.InPlace(t.View, newborn()).Machine
+	carries := t.Own.InPlace(t.View, newborn()).Machine
 	made := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            step.Machine,
@@ -158,7 +158,7 @@ func (t creation) abandon(ctx context.Context, step plan.Step) error {
 	clone := &unstructured.Unstructured{}
 	clone.SetGroupVersionKind(t.Memory.Template.Kind)
 	objects := []client.Object{clone}
-	config, _, err := t.performer.Bootstrap(ctx, t.View, step)
+	config, _, err := t.performer.Steps().Bootstrap(ctx, t.View, step)
 	if err == nil && config != nil {
 		objects = append(objects, config)
 	}
@@ -227,14 +227,14 @@ func (t creation) newInfrastructure(ctx context.Context, name string) (made, tem
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the machine template of %s: %w", t.Object.GetName(), err)
 	}
-	made, err = Clone(t.View, template, name, t.Kind.InPlace(t.View, newborn()).Infrastructure)
+	made, err = Clone(t.View, template, name, t.Own.InPlace(t.View, newborn()).Infrastructure)
 	return made, template, err
 }
 
 // newInline returns the infrastructure machine that is given inline, under a name.
 func (t creation) newInline(name string) *unstructured.Unstructured {
 	made := t.Spec.Inline.DeepCopy()
-	carries := t.Kind.InPlace(t.View, newborn()).Infrastructure
+	carries := t.Own.InPlace(t.View, newborn()).Infrastructure
 	annotations := map[string]string{}
 	maps.Copy(annotations, made.GetAnnotations())
 	maps.Copy(annotations, carries.Annotations)

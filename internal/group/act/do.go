@@ -55,13 +55,22 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	case plan.Nothing, plan.Wait:
 		return nil
 	}
-	switch {
-	case step.Verb != plan.Write:
+	if step.Verb != plan.Write {
 		return fmt.Errorf("the step %s is not known", step)
-	case step.Chore == observe.ChoreKubeconfig:
+	}
+	return t.write(ctx, step)
+}
+
+// write carries out a chore: the kubeconfig's is the same for all kinds.
+func (t *Writer) write(ctx context.Context, step plan.Step) error {
+	if step.Chore == observe.ChoreKubeconfig {
 		return t.WriteKubeconfig(ctx)
 	}
-	return t.performer.Perform(ctx, t, step)
+	chores := t.performer.Steps().Chores
+	if chores == nil {
+		return fmt.Errorf("the chore %s is not known", step.Chore)
+	}
+	return chores.Perform(ctx, t, step)
 }
 
 // remove deletes a Machine. Its hook holds it until its member is gone.

@@ -85,7 +85,7 @@ func (t updating) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error 
 	if !ok {
 		return nil
 	}
-	goal, whole := t.Updates.GoalOf(u, t.Kind.Goal(t.View))
+	goal, whole := t.Updates.GoalOf(u, t.Own.Updates.Goal(t.View))
 	after := config.DeepCopy()
 	if !whole || !goal.DoubtFiles(&after.Spec) {
 		return nil
@@ -108,7 +108,7 @@ func (t updating) recordUpdate(ctx context.Context, step plan.Step) error {
 	if _, ours := inplace.ExtensionGoalOf(m.Machine); ours {
 		return t.endExtension(ctx, m)
 	}
-	goal, whole := t.Kind.Goal(t.View), true
+	goal, whole := t.Own.Updates.Goal(t.View), true
 	u := t.Updates.Of(m.Name)
 	if u != nil {
 		goal, whole = t.Updates.GoalOf(u, goal)
@@ -118,8 +118,10 @@ func (t updating) recordUpdate(ctx context.Context, step plan.Step) error {
 		if err := t.recordTemplate(ctx, m, goal); err != nil {
 			return err
 		}
-		if err := t.performer.Record(ctx, t.Writer, m, after, goal); err != nil {
-			return err
+		if records := t.performer.Steps().Records; records != nil {
+			if err := records.Record(ctx, t.Writer, m, after, goal); err != nil {
+				return err
+			}
 		}
 	}
 	if goal.Version != "" {
@@ -172,7 +174,7 @@ func (t updating) recordTemplate(ctx context.Context, m *observe.Machine, goal d
 // syncUpdates keeps what tells people and others of upgrades in place: the status of each ControlPlaneUpgrade, and on the object that
 // somebody else is to upgrade its machines.
 func (t updating) syncUpdates(ctx context.Context) error {
-	if t.Nodeless {
+	if t.Own.Updates == nil {
 		return nil
 	}
 	var machines []inplace.Machine

@@ -20,7 +20,7 @@ type upkeep struct{ *Writer }
 // without a rollout: labels, annotations, timeouts, taints and readiness gates.
 func (t upkeep) propagate(ctx context.Context) error {
 	for _, m := range t.Machines {
-		wanted := t.Kind.InPlace(t.View, m)
+		wanted := t.Own.InPlace(t.View, m)
 		if wanted.Machine.Differs || !t.ownsCurrently(m.Machine) {
 			if err := t.propagateMachine(ctx, m, wanted.Machine); err != nil {
 				return err

@@ -78,11 +78,11 @@ func (t recovery) giveUp(ctx context.Context, name string) error {
 // seed creates the secret with the bootstrap data of a machine that restores the seed, and returns how its Machine refers to it. With it
 // the bootstrap provider makes no data of its own.
 func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Bootstrap) (clusterv1.Bootstrap, error) {
-	kind, is := t.performer.(Seeder)
-	if !is || t.Recovery == nil {
+	seeds := t.performer.Steps().Seeds
+	if seeds == nil || t.Recovery == nil {
 		return refers, fmt.Errorf("creating Machine %s: %s cannot be recovered by a seed", step.Machine, t.Type.Kind)
 	}
-	data, format, err := kind.SeedData(ctx, t.Writer, step)
+	data, format, err := seeds.SeedData(ctx, t.Writer, step)
 	if err != nil {
 		return refers, fmt.Errorf("making the bootstrap data of Machine %s: %w", step.Machine, err)
 	}

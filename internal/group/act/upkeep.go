@@ -8,8 +8,11 @@ import (
 // Keep writes what follows the group without a step: who owns the machine template, what the
 // machines carry, whose the cluster's secrets are, when certificates expire, and the health check.
 func (t *Writer) Keep(ctx context.Context) error {
-	if err := t.performer.TakeDown(ctx, t); err != nil {
-		return err
+	kind := t.performer.Steps()
+	if kind.End != nil {
+		if err := kind.End.TakeDown(ctx, t); err != nil {
+			return err
+		}
 	}
 	if t.Facts.Group.Deleting || len(t.Facts.Uncontrolled) > 0 {
 		return nil
@@ -22,5 +25,5 @@ func (t *Writer) Keep(ctx context.Context) error {
 	if err := (upkeep{t}).propagate(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.performer.Sync(ctx, t), upkeep{t}.healthCheck(ctx), updating{t}.syncUpdates(ctx))
+	return errors.Join(kind.Sync(ctx, t), upkeep{t}.healthCheck(ctx), updating{t}.syncUpdates(ctx))
 }

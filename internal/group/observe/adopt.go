@@ -18,7 +18,7 @@ func (t *Observer) addUncontrolled(ctx context.Context, others []*clusterv1.Mach
 		against := wants{t.View}.contradiction(m)
 		if against == "" {
 			var err error
-			if against, err = t.Kind.Unadoptable(ctx, t, m); err != nil {
+			if against, err = t.Own.Unadoptable(ctx, t, m); err != nil {
 				return err
 			}
 		}

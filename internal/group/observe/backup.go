@@ -125,10 +125,7 @@ func (t wants) needsBackup(found drift.Drift) string {
 		return ""
 	}
 	before := t.Spec.Backup.Before
-	of := "Kubernetes"
-	if t.Type.Nodeless {
-		of = "etcd"
-	}
+	of := cmp.Or(t.Type.Runs, "Kubernetes")
 	for _, d := range found.Reasons {
 		what := d.Was + " -> " + d.Want
 		switch {

@@ -171,7 +171,10 @@ func TestNeedsBackup(t *testing.T) {
 		{etcd, "spec.kubeadmConfigSpec.clusterConfiguration.imageTag", "a", "b", false, "", ""},
 		{controlplanev1.BackupBeforeInPlaceSingle, "spec.version", "v1.36.3", "v1.37.2", false, "", ""},
 	} {
-		v := &View{Type: Type{Nodeless: test.nodeless}, Spec: Spec{EtcdTag: test.tag, Backup: &controlplanev1.BackupSpec{}}}
+		v := &View{Spec: Spec{EtcdTag: test.tag, Backup: &controlplanev1.BackupSpec{}}}
+		if test.nodeless {
+			v.Type.Runs = "etcd"
+		}
 		v.Spec.Backup.Before = []controlplanev1.BackupBefore{test.before}
 		found := drift.Drift{Reasons: []drift.Difference{{Field: "spec.other"}, {Field: test.field, Was: test.was, Want: test.want}}}
 		v.Facts.Policy.MaxBackupAge = time.Hour

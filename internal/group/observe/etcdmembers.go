@@ -38,7 +38,7 @@ func FindEtcd(ctx context.Context, from client.Reader, kind Kind, key client.Obj
 	if err != nil {
 		return nil, err
 	}
-	if !t.Nodeless && !t.Facts.Cluster.Reachable {
+	if !t.Facts.Cluster.Reachable {
 		return nil, fmt.Errorf("reaching cluster %s: %s", t.Cluster.Name, t.Facts.Cluster.Unreachable)
 	}
 	return findEtcd(ctx, t, from, kind, forwardOnly)
@@ -60,10 +60,7 @@ func findEtcd(ctx context.Context, t *Observer, from client.Reader, kind Kind, f
 		c.direct = !forwardOnly
 		t.Workload = c
 	}
-	clients := certs.EtcdClients{}
-	if t.Nodeless {
-		clients.Authority = certs.ManagedEtcd
-	}
+	clients := certs.EtcdClients{Authority: t.Type.Authority}
 	credentials, err := clients.Config(ctx, from, t.Cluster)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type Extensions struct{ *Observer }
 
 // ByExtension reports whether Runtime Extensions of others change the group's machines in place.
 func (t *View) ByExtension() bool {
-	return !t.Nodeless && t.Spec.ByExtension && t.Facts.Policy.InPlace.Ours()
+	return t.Spec.ByExtension && t.Facts.Policy.InPlace.Ours()
 }
 
 // addAnswers adds what Runtime Extensions of others say of the machines that are outdated.
@@ -99,7 +99,7 @@ func (t Extensions) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 	if bootstrap, err := Typed(parts.Bootstrap, m.Bootstrap); err == nil {
 		as.Bootstrap = bootstrap
 	}
-	return t.Kind.Drift(t.View, &as)
+	return t.Own.Drift(t.View, &as)
 }
 
 // Question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why
@@ -114,14 +114,14 @@ func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question,
 	}
 	current := inplace.Parts{Machine: m.Machine, Infrastructure: m.Infrastructure}
 	desired := inplace.Parts{Machine: m.DeepCopy()}
-	if v := t.Kind.Goal(t.View).Version; v != "" {
+	if v := t.Own.Updates.Goal(t.View).Version; v != "" {
 		desired.Machine.Spec.Version = v
 	}
 	var err error
 	if current.Bootstrap, err = untyped(m.Bootstrap); err != nil {
 		return none, nil, err
 	}
-	if desired.Bootstrap, err = untyped(t.Kind.Desired(t.View, m)); err != nil {
+	if desired.Bootstrap, err = untyped(t.Own.Updates.Desired(t.View, m)); err != nil {
 		return none, nil, err
 	}
 	template := t.Memory.Template.Object

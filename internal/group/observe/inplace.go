@@ -24,13 +24,13 @@ func (t *Observer) UpdateGroup() inplace.Group {
 	return inplace.Group{
 		Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(), Cluster: t.Cluster.Name,
 		Ref:   clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: t.Object.GetName()},
-		Owner: t.ControllerRef(), Goal: t.Kind.Goal(t.View), Drain: inplace.Drain(t.Spec.Drain),
+		Owner: t.ControllerRef(), Goal: t.Own.Updates.Goal(t.View), Drain: inplace.Drain(t.Spec.Drain),
 	}
 }
 
 // readUpdates reads the upgrades in place of the group's cluster. A machine that has no Node is not upgraded in place.
 func (t updates) readUpdates(ctx context.Context) error {
-	if t.Nodeless {
+	if t.Own.Updates == nil {
 		return nil
 	}
 	var err error
@@ -41,7 +41,7 @@ func (t updates) readUpdates(ctx context.Context) error {
 
 // addUpdate adds what of a machine's differences cannot be changed in place, how far its upgrade is, and what that has found out.
 func (t updates) addUpdate(m *Machine) {
-	if t.Nodeless {
+	if t.Own.Updates == nil {
 		return
 	}
 	facts := m.Facts
@@ -56,7 +56,7 @@ func (t updates) addUpdate(m *Machine) {
 	machine.Answered(facts.Components, facts.Host, t.Inside.Pods, found, t.Facts.Now.Sub(noted))
 	u := t.Updates.Of(m.Name)
 	if u != nil {
-		facts.Update = inplace.Fact(u, t.Kind.Goal(t.View))
+		facts.Update = inplace.Fact(u, t.Own.Updates.Goal(t.View))
 		facts.Update.Obsolete = facts.Update.Obsolete || t.ByExtension() || inplace.IsDrainedOtherwise(u, t.Spec.Drain)
 	} else if t.isOnlyRecorded(m) {
 		facts.Update = plan.Update{State: plan.UpdateDone, Message: "nothing is to be done on its node"}

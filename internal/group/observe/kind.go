@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +12,7 @@ import (
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -40,12 +42,16 @@ type Type struct {
 	TemplateField string
 	// Seeds: one of its machines can be made by the seed of an EtcdRecovery.
 	Seeds bool
-	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it.
+	// Standalone: an object belongs to the Cluster that its label names, where no Cluster owns it. It is not the Cluster's control plane.
 	Standalone bool
+	// Runs is what spec.version is the version of. Defaults to Kubernetes.
+	Runs string
+	// Authority is the purpose of the secret with the authority of etcd. Defaults to that of a control plane's etcd.
+	Authority secret.Purpose
 }
 
-// Kind is what one kind of groups has of its own when it is looked at. Its methods are called in this order: Spec and Want; Read,
-// unless the group is paused or deleted; ReadBootstrap of each machine; Look.
+// Kind is what one kind of groups has of its own when it is looked at. What can be asked without a group stands here; all else is
+// reached through what Want returns, so that it comes first.
 type Kind interface {
 	// Type names the kind; New returns an empty object of it.
 	Type() Type
@@ -53,29 +59,61 @@ type Kind interface {
 	// Spec is what all kinds' specs say, in one shape; Status points to what all kinds' statuses have.
 	Spec(object Object) Spec
 	Status(object Object) Status
-
 	// Want adds what this kind wants, from the object, its Cluster and its Machines alone.
-	Want(t *View)
-	// Read adds what the management cluster knows of this kind's surroundings.
+	Want(t *View) Own
+}
+
+// Own is what one kind of groups has of its own once it is known what it wants. What a kind lacks is nil.
+type Own struct {
+	Surroundings
+	Bootstraps
+	Wanted
+	// Updates is nil where machines of this kind are never changed in place.
+	Updates Updates
+}
+
+// Surroundings looks around the machines of a group.
+type Surroundings interface {
+	// Read adds what the management cluster knows, unless the group is paused or deleted.
 	Read(ctx context.Context, t *Observer) error
+	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
+	Look(ctx context.Context, t Seen) error
+}
+
+// Bootstraps reads the bootstrap objects of a group.
+type Bootstraps interface {
 	// ReadBootstrap adds the bootstrap object of a machine.
 	ReadBootstrap(ctx context.Context, t *Observer, m *Machine) error
-	// Look adds what the managed cluster knows beside Nodes, static pods and etcd.
-	Look(ctx context.Context, t *Observer) error
 	// Created lists the bootstrap objects of the group.
 	Created(ctx context.Context, t *Observer) ([]client.Object, error)
 	// Unadoptable says what a Machine's bootstrap and version have against its adoption; empty: nothing.
 	Unadoptable(ctx context.Context, t *Observer, m *clusterv1.Machine) (string, error)
+}
 
+// Wanted compares machines with what is wanted.
+type Wanted interface {
 	// Drift says in what a machine is not as wanted.
 	Drift(t *View, m *Machine) drift.Drift
 	// InPlace returns what the objects of a machine should carry; of an empty one, what a new one is made with.
 	InPlace(t *View, m *Machine) drift.Changes
+}
+
+// Updates says what machines become that are changed in place.
+type Updates interface {
 	// Goal is what machines are brought to where they are changed in place.
 	Goal(t *View) drift.Goal
 	// Desired is the bootstrap object of a machine as it is once the machine is as wanted; the one that it has where none of that can be said,
 	// or it has none.
 	Desired(t *View, m *Machine) client.Object
+}
+
+// Reports is what one kind of groups has of its own in what is reported. What a kind lacks is nil.
+type Reports struct {
+	// Conditions and MachineConditions are those that only this kind has.
+	Conditions        func(t *View) []metav1.Condition
+	MachineConditions func(t *View, m *Machine) []metav1.Condition
+	// Describe completes the status of an object.
+	Describe func(t *View, object Object)
 }
 
 // Spec is what all kinds' specs say.

@@ -16,9 +16,10 @@ import (
 // Machines without Nodes run a member of etcd and nothing else: what is known of them, the members say.
 
 // seeNodeless adds what is known of machines without Nodes before etcd was asked: nothing but their Machines.
-func (t *Observer) seeNodeless() {
+func (t *Observer) seeNodeless() Seen {
 	t.AddWorkload(workload.View{Reachable: true}, []string{plan.EtcdComponent})
 	t.addMachinesWanted()
+	return Seen{t}
 }
 
 // memberTargets are the members on machines without Nodes, each of which has its machine's name.

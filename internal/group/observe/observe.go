@@ -74,17 +74,18 @@ func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Obj
 		return nil, wait, nil
 	}
 	t.Facts.Group.PartialCreate = cmp.Or(t.Facts.Group.PartialCreate, t.Memory.Begun)
+	var seen Seen
 	if t.Nodeless {
-		t.seeNodeless()
+		seen = t.seeNodeless()
 	} else {
 		t.Workload.Own(t.ClusterKey(), t.Mine())
-		t.See(t.Workload.View(t.ClusterKey()))
+		seen = t.See(t.Workload.View(t.ClusterKey()))
 		Extensions{t}.addAnswers(ctx)
 		if err := t.addUpgrader(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
-	if err := t.Kind.Look(ctx, t); err != nil {
+	if err := t.Own.Look(ctx, seen); err != nil {
 		return nil, 0, err
 	}
 	return t, 0, t.observeEtcd(ctx)
@@ -99,7 +100,7 @@ func Begin(from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1
 	if cluster.Spec.ControlPlaneEndpoint.IsValid() {
 		t.Facts.Cluster.Endpoint = cluster.Spec.ControlPlaneEndpoint.String()
 	}
-	wants{t.View}.addWanted(t.Kind)
+	t.Own = wants{t.View}.addWanted(t.Kind)
 	return t
 }
 
@@ -132,7 +133,7 @@ func beginning(kind Kind, object Object, cluster *clusterv1.Cluster, machines Ma
 }
 
 // addWanted adds what is wanted, also what the kind wants, and refuses what cannot be begun.
-func (t wants) addWanted(kind Kind) {
+func (t wants) addWanted(kind Kind) Own {
 	want, g := &t.Facts.Want, &t.Facts.Group
 	if want.Domains == nil {
 		want.Domains = domains(t.Cluster)
@@ -145,7 +146,7 @@ func (t wants) addWanted(kind Kind) {
 		t.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
 	}
 	g.New = !g.Initialized && t.Initializing() && !othersMade(want.NameFormat, g.LastMachine, t.Objects())
-	kind.Want(t.View)
+	own := kind.Want(t.View)
 	if text := machine.Leap(t.Spec.Version, t.Objects()); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: text, Replaceable: true})
 	}
@@ -155,6 +156,7 @@ func (t wants) addWanted(kind Kind) {
 	t.addReplacements()
 	t.addBackup()
 	t.refuseBeforeTopology()
+	return own
 }
 
 // read adds all that the management cluster knows.
@@ -172,7 +174,7 @@ func (t *Observer) read(ctx context.Context, machines Machines) error {
 	if err := addRecovery(ctx, t); err != nil {
 		return err
 	}
-	if err := t.Kind.Read(ctx, t); err != nil {
+	if err := t.Own.Read(ctx, t); err != nil {
 		return err
 	}
 	t.addTemplate(ctx)
@@ -271,7 +273,7 @@ func (t *Observer) readParts(ctx context.Context) error {
 func (t *Observer) readBootstraps(ctx context.Context) error {
 	for _, m := range t.Machines {
 		m.Read = true
-		if err := t.Kind.ReadBootstrap(ctx, t, m); err != nil {
+		if err := t.Own.ReadBootstrap(ctx, t, m); err != nil {
 			return err
 		}
 	}
@@ -296,7 +298,7 @@ func (t *Observer) readInfrastructure(ctx context.Context) error {
 // there is a bootstrap object or an infrastructure machine of ours that no Machine
 // has taken over. Of several the first by name.
 func (t *Observer) begun(ctx context.Context) (string, error) {
-	found, err := t.Kind.Created(ctx, t)
+	found, err := t.Own.Created(ctx, t)
 	if err != nil {
 		return "", err
 	}
@@ -349,12 +351,16 @@ func Unclaimed(owners []metav1.OwnerReference, object client.Object) bool {
 	return ours
 }
 
+// Seen is an Observer that has seen the managed cluster: what is known of its Nodes, static pods and machines is in the facts.
+type Seen struct{ *Observer }
+
 // See adds what is known from the workload cluster: Nodes and static pods, and what is wanted beside it.
-func (t *Observer) See(view workload.View) {
+func (t *Observer) See(view workload.View) Seen {
 	t.AddWorkload(view, t.Spec.Components)
 	wants{t.View}.addNames()
 	wants{t.View}.refuseStrayNodes()
 	t.addMachinesWanted()
+	return Seen{t}
 }
 
 // addMachinesWanted adds what is wanted of each machine, and of whom it took the place.
@@ -363,7 +369,7 @@ func (t *Observer) addMachinesWanted() {
 		if !m.Read {
 			continue
 		}
-		facts, found := m.Facts, t.Kind.Drift(t.View, m)
+		facts, found := m.Facts, t.Own.Drift(t.View, m)
 		m.Drift = &found
 		facts.Outdated, facts.NeedsBackup = Cut(found.String(), longestDrift), wants{t.View}.needsBackup(found)
 		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)

@@ -73,7 +73,7 @@ func (t *Observer) Following() []string {
 		if !m.Read {
 			continue
 		}
-		if wanted := t.Kind.InPlace(t.View, m); wanted.Machine.Differs || wanted.Config.Differs || wanted.Infrastructure.Differs {
+		if wanted := t.Own.InPlace(t.View, m); wanted.Machine.Differs || wanted.Config.Differs || wanted.Infrastructure.Differs {
 			following = append(following, m.Name)
 		}
 	}
@@ -142,10 +142,10 @@ func (t once) readAhead(ctx context.Context, machines Machines) {
 		all.Go(func() error { return question(aside) })
 	}
 	ask(machines, func(a *Observer) error {
-		if err := a.Kind.Read(ctx, a); err != nil {
+		if err := a.Own.Read(ctx, a); err != nil {
 			return err
 		}
-		_, err := a.Kind.Created(ctx, a)
+		_, err := a.Own.Created(ctx, a)
 		return err
 	})
 	ask(machines, func(a *Observer) error {
@@ -194,8 +194,7 @@ func lookInside(ctx context.Context, secrets client.Reader, cluster client.Objec
 // looks at what was read.
 func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	if t.Nodeless {
-		t.seeNodeless()
-		err := t.Kind.Look(ctx, t.Observer)
+		err := t.Own.Look(ctx, t.seeNodeless())
 		if err == nil && t.Surveys() {
 			t.addSurveyOnce(t.surveyOnce(ctx, dialDirectly))
 		}
@@ -203,10 +202,10 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	}
 	seen := <-from
 	t.Workload = connection{config: seen.config, direct: true}
-	t.See(seen.view)
+	known := t.See(seen.view)
 	if seen.config == nil {
 		defer Extensions(t).addAnswers(ctx)
-		return t.Kind.Look(ctx, t.Observer)
+		return t.Own.Look(ctx, known)
 	}
 	asked := t.Surveys()
 	survey := make(chan etcd.Survey, 1)
@@ -215,7 +214,7 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	}
 	short, cancel := context.WithTimeout(ctx, onceTimeout)
 	defer cancel()
-	err := t.Kind.Look(short, t.Observer)
+	err := t.Own.Look(short, known)
 	Extensions(t).addAnswers(ctx)
 	t.addReportedUpgrader()
 	switch {
@@ -233,7 +232,7 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 // surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the
 // address that was tried first somebody else may be.
 func (t once) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
-	q := NewQuorums(t.APIReader, t.Nodeless)
+	q := NewQuorums(t.APIReader, t.Type.Authority)
 	defer q.Forget(t.ClusterKey())
 	quorum, err := q.Of(ctx, t.Cluster)
 	if err != nil {

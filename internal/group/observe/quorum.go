@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cluster/certs"
@@ -52,13 +53,14 @@ type quorums struct {
 	open    map[client.ObjectKey]*etcd.Cluster
 }
 
-// NewQuorums returns the etcds of all clusters whose secrets a client reads: those on control planes' machines, or, managed, those on
-// machines of their own. It keeps their connections.
-func NewQuorums(secrets client.Reader, managed bool) Quorums {
+// ManagedEtcdAuthority is Type.Authority of a kind whose etcd runs on machines of its own.
+const ManagedEtcdAuthority = certs.ManagedEtcd
+
+// NewQuorums returns the etcds of all clusters whose secrets a client reads, those of the kind whose authority is given (Type.Authority).
+// It keeps their connections.
+func NewQuorums(secrets client.Reader, authority secret.Purpose) Quorums {
 	q := &quorums{secrets: secrets}
-	if managed {
-		q.clients.Authority = certs.ManagedEtcd
-	}
+	q.clients.Authority = authority
 	return q
 }
 

@@ -43,6 +43,8 @@ type Observer struct {
 	*View
 	Sources
 	Kind Kind
+	// Own is what the kind has of its own beside that; it is there once the kind has said what it wants.
+	Own Own
 	// resurvey is when etcd must be asked again, for something has changed since it was asked; 0: nothing has.
 	Resurvey time.Duration
 	// reads are the objects that were read because a field names them.

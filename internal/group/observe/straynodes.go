@@ -19,7 +19,7 @@ const mostStray = 3
 // member is found; with etcd elsewhere only the Node shows it.
 func (t wants) refuseStrayNodes() {
 	g := t.Facts.Group
-	if t.Facts.Etcd.Ours() || t.Nodeless || g.Deleting || g.Paused || !t.Inside.Reachable {
+	if t.Facts.Etcd.Ours() || g.Deleting || g.Paused || !t.Inside.Reachable {
 		return
 	}
 	var stray []string

@@ -26,7 +26,7 @@ func (t *Observer) addUpgrader(ctx context.Context) error {
 	if t.Upgraders == nil || !t.needsUpgrader() {
 		return nil
 	}
-	version := t.Kind.Goal(t.View).Version
+	version := t.Own.Updates.Goal(t.View).Version
 	seen, believed := &t.Memory.upgrader, SlowTime
 	if seen.missing != "" {
 		believed = SlowMissing
@@ -52,7 +52,7 @@ func (t once) addReportedUpgrader() {
 	if p.Reason != noUpgrader || !t.needsUpgrader() {
 		return
 	}
-	if at := strings.Index(p.Message, "no upgrader image for "+t.Kind.Goal(t.View).Version+":"); at >= 0 {
+	if at := strings.Index(p.Message, "no upgrader image for "+t.Own.Updates.Goal(t.View).Version+":"); at >= 0 {
 		t.Facts.Group.NoUpgrader = p.Message[at:]
 	}
 }
@@ -64,7 +64,7 @@ func (t once) unseenUpgrader(ctx context.Context, from client.Reader) string {
 	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {
 		return ""
 	}
-	version := t.Kind.Goal(t.View).Version
+	version := t.Own.Updates.Goal(t.View).Version
 	if slices.ContainsFunc(t.Updates.Nodes, func(u inplace.NodeUpgrade) bool { return u.Spec.KubernetesVersion == version }) {
 		return ""
 	}

@@ -65,7 +65,10 @@ func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 		t.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
 			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
-	all = append(append(all, t.Kind.Conditions(t.View)...), t.externalEtcdCondition()...)
+	if own := t.Kind.Reports().Conditions; own != nil {
+		all = append(all, own(t.View)...)
+	}
+	all = append(all, t.externalEtcdCondition()...)
 	remote := []metav1.Condition{t.available()}
 	if !t.Nodeless {
 		remote = append(append(remote, t.components()), t.addonsCondition()...)

@@ -14,7 +14,10 @@ import (
 
 // MachineConditions returns the conditions of a machine.
 func (t Report) MachineConditions(m *observe.Machine) []metav1.Condition {
-	remote := t.Kind.MachineConditions(t.View, m)
+	var remote []metav1.Condition
+	if own := t.Kind.Reports().MachineConditions; own != nil {
+		remote = own(t.View, m)
+	}
 	if t.Facts.Etcd.Ours() {
 		remote = append(remote, t.memberCondition(m))
 	}

@@ -37,7 +37,7 @@ func (t Report) describe(object observe.Object, d plan.Decision, failure error) 
 	*to.ReadyReplicas = t.count(clusterv1.MachineReadyCondition)
 	*to.AvailableReplicas = t.count(clusterv1.MachineAvailableCondition)
 	*to.UpToDateReplicas = t.count(clusterv1.MachineUpToDateCondition)
-	t.Kind.Describe(t.View, object)
+	t.Kind.Reports().Describe(t.View, object)
 }
 
 // count returns how many machines have a condition that is true.

@@ -2,14 +2,12 @@ package etcdcluster
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	upstream "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
@@ -49,6 +47,8 @@ func (*Kind) Type() observe.Type {
 		TemplateField:    templateField,
 		Nodeless:         true,
 		Standalone:       true,
+		Runs:             "etcd",
+		Authority:        observe.ManagedEtcdAuthority,
 	}
 }
 
@@ -113,25 +113,30 @@ func (*Kind) Status(object observe.Object) observe.Status {
 	}
 }
 
+// Steps implements group.Kind.
+func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, End: k} }
+
+// Reports implements group.Kind.
+func (k *Kind) Reports() observe.Reports {
+	return observe.Reports{Describe: k.Describe}
+}
+
 // Want implements group.Kind.
-func (*Kind) Want(*observe.View) {}
+func (k *Kind) Want(*observe.View) observe.Own {
+	return observe.Own{Surroundings: k, Bootstraps: k, Wanted: k}
+}
 
 // Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
 // must follow first, and whether anything must go before an EtcdCluster that is being deleted.
-func (*Kind) Look(ctx context.Context, t *observe.Observer) error {
+func (*Kind) Look(ctx context.Context, t observe.Seen) error {
 	if text := leap(Version(of(t.View)), versions(t.View)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})
 	}
 	t.Facts.Want.EtcdVersion = buildVersion(t.View)
-	if err := needNothing(ctx, t); err != nil {
+	if err := needNothing(ctx, t.Observer); err != nil {
 		return err
 	}
-	return waitForFollowers(ctx, t)
-}
-
-// Perform implements group.Kind.
-func (*Kind) Perform(_ context.Context, _ *act.Writer, step plan.Step) error {
-	return fmt.Errorf("the step %s is not known", step)
+	return waitForFollowers(ctx, t.Observer)
 }
 
 // wanted is what each machine should be.
@@ -152,23 +157,6 @@ func wanted(t *observe.View) drift.Wanted {
 	}
 	return w
 }
-
-// Goal implements group.Kind: machines that have no Nodes are not changed in place.
-func (*Kind) Goal(*observe.View) drift.Goal { return drift.Goal{} }
-
-// Desired implements group.Kind.
-func (*Kind) Desired(_ *observe.View, m *observe.Machine) client.Object { return m.Bootstrap }
-
-// Record implements group.Kind.
-func (*Kind) Record(_ context.Context, _ *act.Writer, m *observe.Machine, _ *clusterv1.Machine, _ drift.Goal) error {
-	return fmt.Errorf("recording the update of Machine %s: machines of etcd are not changed in place", m.Name)
-}
-
-// Conditions implements group.Kind.
-func (*Kind) Conditions(*observe.View) []metav1.Condition { return nil }
-
-// MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*observe.View, *observe.Machine) []metav1.Condition { return nil }
 
 // Describe implements group.Kind. Machines without Nodes are never ready in Cluster API's sense: ready is whose member votes and answers.
 func (*Kind) Describe(t *observe.View, object observe.Object) {

@@ -47,7 +47,7 @@ func recordManagement(ctx context.Context, t *act.Writer) error {
 }
 
 // Look implements group.Kind: whether the cluster serves, and how the operator says that etcd is.
-func (k *Kind) Look(ctx context.Context, t *observe.Observer) error {
+func (k *Kind) Look(ctx context.Context, t observe.Seen) error {
 	o := &t.Facts
 	if o.Group.Deleting || o.Group.Paused {
 		return nil
@@ -61,9 +61,9 @@ func (k *Kind) Look(ctx context.Context, t *observe.Observer) error {
 		}
 	}
 	if o.Etcd.Operated() && o.Group.Initialized {
-		k.askOperator(ctx, t)
+		k.askOperator(ctx, t.Observer)
 	}
-	return observeFiles(ctx, t)
+	return observeFiles(ctx, t.Observer)
 }
 
 // Operators tell how the operator in a managed cluster says that etcd is.

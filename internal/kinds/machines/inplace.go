@@ -1,14 +1,10 @@
 package machines
 
 import (
-	"context"
-
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/core/drift"
-	"github.com/quorate/quorate/internal/group/act"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -20,8 +16,3 @@ func (*Kind) Goal(t *observe.View) drift.Goal {
 
 // Desired implements group.Kind: another bootstrap template needs another machine.
 func (*Kind) Desired(_ *observe.View, m *observe.Machine) client.Object { return m.Bootstrap }
-
-// Record implements group.Kind: the bootstrap object says nothing of the version.
-func (*Kind) Record(context.Context, *act.Writer, *observe.Machine, *clusterv1.Machine, drift.Goal) error {
-	return nil
-}

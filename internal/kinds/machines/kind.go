@@ -139,8 +139,16 @@ func (*Kind) Status(object observe.Object) observe.Status {
 	}
 }
 
+// Steps implements group.Kind.
+func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, Chores: k} }
+
+// Reports implements group.Kind.
+func (k *Kind) Reports() observe.Reports {
+	return observe.Reports{Conditions: operatorCondition, Describe: k.Describe}
+}
+
 // Want implements group.Kind.
-func (*Kind) Want(t *observe.View) {
+func (k *Kind) Want(t *observe.View) observe.Own {
 	cp := of(t)
 	if text := cp.Spec.Version; text != "" {
 		v, err := version.Parse(text)
@@ -150,6 +158,7 @@ func (*Kind) Want(t *observe.View) {
 		t.Facts.Policy.Learners = v.Learners() && usesKubeadm(cp)
 	}
 	t.Facts.Group.Inactive = cp.Spec.State == v1alpha1.StateInactive || cp.Spec.State == "" && wouldAdopt(t) && !wasActive(t)
+	return observe.Own{Surroundings: k, Bootstraps: k, Wanted: k, Updates: k}
 }
 
 // wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
@@ -220,9 +229,6 @@ func (*Kind) Perform(ctx context.Context, t *act.Writer, step plan.Step) error {
 	return t.WriteKubeadm(ctx, step.Chore, filesWanted(t.View, config))
 }
 
-// TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *act.Writer) error { return nil }
-
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	if usesKubeadm(of(t.View)) {
@@ -238,12 +244,6 @@ func (*Kind) Sync(ctx context.Context, t *act.Writer) error {
 	}
 	return t.ControlSecrets(ctx, observe.ManagedEtcdSecrets(of(t.View).Spec.ManagedExternalEtcdRef)...)
 }
-
-// Conditions implements group.Kind.
-func (*Kind) Conditions(t *observe.View) []metav1.Condition { return operatorCondition(t) }
-
-// MachineConditions implements group.Kind: the group's own are all there are.
-func (*Kind) MachineConditions(*observe.View, *observe.Machine) []metav1.Condition { return nil }
 
 // passing are reasons to refuse a spec that pass without anybody's help.
 var passing = map[string]bool{"EtcdNotHealthy": true, "EtcdNotReady": true, "EtcdRollingOut": true, "TopologyPending": true}

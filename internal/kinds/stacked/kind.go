@@ -140,8 +140,16 @@ func surge(kcp *controlplanev1.KubeadmControlPlane) int {
 	return most.IntValue()
 }
 
+// Steps implements group.Kind.
+func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, Chores: k, Records: k, Seeds: k} }
+
+// Reports implements group.Kind.
+func (k *Kind) Reports() observe.Reports {
+	return observe.Reports{Conditions: k.Conditions, MachineConditions: k.MachineConditions, Describe: k.Describe}
+}
+
 // Want implements group.Kind.
-func (*Kind) Want(t *observe.View) {
+func (k *Kind) Want(t *observe.View) observe.Own {
 	kcp := of(t)
 	v, err := version.Parse(kcp.Spec.Version)
 	if err != nil {
@@ -150,6 +158,7 @@ func (*Kind) Want(t *observe.View) {
 	gate, said := kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.FeatureGates["EtcdLearnerMode"]
 	t.Facts.Policy.Learners = v.Learners() && (gate || !said)
 	t.Facts.Policy.EtcdCall = kubeadm.EtcdCall(&kcp.Spec.KubeadmConfigSpec)
+	return observe.Own{Surroundings: k, Bootstraps: k, Wanted: k, Updates: k}
 }
 
 // Read implements group.Kind.
@@ -189,9 +198,6 @@ func buildable(t *observe.View) *controlplanev1.KubeadmControlPlane {
 	kcp.Spec.Version = v
 	return kcp
 }
-
-// TakeDown implements group.Kind: Cluster API sees to the end of a control plane.
-func (*Kind) TakeDown(context.Context, *act.Writer) error { return nil }
 
 // Sync implements group.Kind.
 func (*Kind) Sync(ctx context.Context, t *act.Writer) error {

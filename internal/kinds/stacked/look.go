@@ -15,13 +15,13 @@ import (
 const tokenPhase = "bootstrap-token"
 
 // Look implements group.Kind.
-func (k *Kind) Look(ctx context.Context, t *observe.Observer) error {
+func (k *Kind) Look(ctx context.Context, t observe.Seen) error {
 	t.ObserveExternalEtcd(ctx, buildable(t.View).Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.Endpoints)
 	t.ObserveInit(ctx, !skips(of(t.View), tokenPhase))
 	if err := t.ObserveKubeadm(ctx, wantedOf(buildable(t.View), kubeadm.DataOf(t.Cluster))); err != nil {
 		return err
 	}
-	k.observeExpiries(ctx, t)
+	k.observeExpiries(ctx, t.Observer)
 	return nil
 }
 

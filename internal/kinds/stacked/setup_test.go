@@ -56,7 +56,7 @@ func TestObserve(t *testing.T) {
 // TestQuorums: one etcd a cluster, with credentials signed by its own authority.
 func TestQuorums(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
-	q := observe.NewQuorums(w.client, false)
+	q := observe.NewQuorums(w.client, "")
 	if _, err := q.Of(context.Background(), testCluster()); err == nil {
 		t.Error("no error without the authority")
 	}

@@ -162,7 +162,7 @@ func TestOneSlowSecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	block := &blockedReader{Reader: w.client, of: "slow", held: make(chan struct{}), release: make(chan struct{})}
-	q := observe.NewQuorums(block, false)
+	q := observe.NewQuorums(block, "")
 	slow := testCluster()
 	slow.Name = "slow"
 	var ended sync.WaitGroup
