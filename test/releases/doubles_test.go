@@ -128,4 +128,4 @@ func (h *healthy) run(version string) {
 }
 
 // DropNodes implements observe.KubeadmFiles.
-func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, []string) error { return nil }
+func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error { return nil }
