@@ -1,8 +1,11 @@
 package admission
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
@@ -69,6 +72,9 @@ var controlPlaneDifferences = []difference[kcp]{
 	{"the annotation in-place-upgrade-needed, set by hand", true, func(before, after *kcp) bool {
 		return before != nil && before.Annotations[upgradev1.NeededAnnotation] == "" && after.Annotations[upgradev1.NeededAnnotation] != ""
 	}},
+	{"windows that cannot be read", true, func(before, after *kcp) bool {
+		return changed(before, after, func(k *kcp) any { return fmt.Sprint(k.Spec.Approval.Windows) }) && unreadable(after.Spec.Approval)
+	}},
 	{"backups that could not be taken", true, func(before, after *kcp) bool {
 		return after.Spec.Backup != nil && (before == nil || !equality.Semantic.DeepEqual(before.Spec.Backup, after.Spec.Backup))
 	}},
@@ -99,12 +105,28 @@ var templateDifferences = []difference[classKCP]{
 	{"managedExternalEtcdRef of a kind that cannot be referenced", true, func(before, after *classKCP) bool {
 		return before == nil && unfitEtcd(after.Spec.Template.Spec.ManagedExternalEtcdRef)
 	}},
+	{"windows that cannot be read", true, func(before, after *classKCP) bool {
+		return before == nil && unreadable(after.Spec.Template.Spec.Approval)
+	}},
 	{"backups that could not be taken", true, func(before, after *classKCP) bool {
 		return before == nil && after.Spec.Template.Spec.Backup != nil
 	}},
 	{"changes of Quorate's own fields of a template", true, func(before, after *classKCP) bool {
 		return before != nil && !equality.Semantic.DeepEqual(before.Spec.Template.Spec.Additions, after.Spec.Template.Spec.Additions)
 	}},
+}
+
+// unreadable reports whether an approval has a window without a valid day, start, length or time zone.
+func unreadable(a controlplanev1.ApprovalSpec) bool {
+	for _, w := range a.Windows {
+		_, err := time.Parse("15:04", w.Start)
+		_, zone := time.LoadLocation(w.TimeZone)
+		days := slices.ContainsFunc(w.Days, func(d controlplanev1.Weekday) bool { return !strings.HasSuffix(string(d), "day") })
+		if err != nil || zone != nil || days || w.Length.Duration < 10*time.Minute {
+			return true
+		}
+	}
+	return false
 }
 
 // changed reports whether a write sets a field to what was not stored.

@@ -44,6 +44,12 @@ func fill(t *testing.T, object any) {
 			func(r *clusterv1.ContractVersionedObjectReference, _ randfill.Continue) {
 				r.APIGroup, r.Kind, r.Name = "g.io", "Kind", "name"
 			},
+			func(a *v1beta2.ApprovalSpec, c randfill.Continue) {
+				c.FillNoCustom(a)
+				if a.FrozenUntil.IsZero() {
+					a.FrozenUntil = nil
+				}
+			},
 			func(r *corev1.ObjectReference, _ randfill.Continue) {
 				r.APIVersion, r.Kind, r.Name = "g.io/v1", "Kind", "name"
 			},

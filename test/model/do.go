@@ -89,10 +89,7 @@ func (t *step) shift(gone int) {
 // do carries a step out, as far as the world lets it.
 func (g *group) do(s state, t step) state {
 	s.pending, s.age = step{}, 0
-	var h *host
-	if t.on > 0 {
-		h = &s.hosts[t.on-1]
-	}
+	h := s.host(t.on)
 	switch t.verb {
 	case create:
 		s.hosts[s.n()] = fresh(t)
@@ -121,6 +118,14 @@ func (g *group) do(s state, t step) state {
 	}
 	g.settle(&s)
 	return s
+}
+
+// host returns the host of a number; nil: the step is about none.
+func (s *state) host(on int8) *host {
+	if on > 0 {
+		return &s.hosts[on-1]
+	}
+	return nil
 }
 
 // moveLeader makes a host lead, if there is a leader and a voter runs there.

@@ -195,10 +195,7 @@ func (g inRecovery) judgeRecovery(s *state, t step) string {
 	case beginRecovery:
 		return g.judgeBegun(s)
 	case giveUp:
-		bit := uint8(1) << (t.on - 1)
-		if r.seeded&bit != 0 && !s.hosts[t.on-1].has(deleting) || r.seeded&bit == 0 && r.named&bit == 0 {
-			return "a machine is given up that nobody named, or that restores the seed"
-		}
+		return judgeGivenUp(s, t)
 	case plantSeed:
 		return g.judgePlanted(s)
 	case endRecovery:
@@ -207,6 +204,15 @@ func (g inRecovery) judgeRecovery(s *state, t step) string {
 		if !whole || s.leader == 0 {
 			return "a recovery ends, and no machine serves from the seed"
 		}
+	}
+	return ""
+}
+
+// judgeGivenUp: who is given up was named, or restored the seed and is being deleted.
+func judgeGivenUp(s *state, t step) string {
+	bit := uint8(1) << (t.on - 1)
+	if s.rec.seeded&bit != 0 && !s.hosts[t.on-1].has(deleting) || s.rec.seeded&bit == 0 && s.rec.named&bit == 0 {
+		return "a machine is given up that nobody named, or that restores the seed"
 	}
 	return ""
 }

@@ -128,4 +128,6 @@ func (h *healthy) run(version string) {
 }
 
 // DropNodes implements observe.KubeadmFiles.
-func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error { return nil }
+func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
+	return nil
+}

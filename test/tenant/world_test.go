@@ -176,9 +176,11 @@ func (w *world) prizes(t testing.TB) {
 		must(t, w.admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "prize",
 			Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "prize"}}, StringData: map[string]string{"value": "secret-of-" + ns}}))
 	}
-	w.make(t, w.admin, `{apiVersion: backup.quorate.io/v1alpha1, kind: ClusterBackupStore, metadata: {name: prize}, spec: {
+	store := w.make(t, w.admin, `{apiVersion: backup.quorate.io/v1alpha1, kind: ClusterBackupStore, metadata: {name: prize}, spec: {
 		allowedNamespaces: {names: [victim], selector: {matchLabels: {team: victim}}},
 		s3: {endpoint: "https://s3.example.com", bucket: prize, credentialsSecretRef: {name: prize}}}}`)
+	store.Object["status"] = map[string]any{"userCount": int64(0)} // as the manager reports it before the tenant comes
+	must(t, w.admin.Status().Update(t.Context(), store))
 	for _, crd := range targetKinds() {
 		ns := own
 		if crd.Spec.Scope == apiextensionsv1.ClusterScoped {

@@ -33,7 +33,7 @@ func (a *app) bring(
 	if err != nil {
 		return "", fmt.Errorf("invalid --from-file %q: %w", path, err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was read only
 	folder, err := os.MkdirTemp("", "quorate-backup-")
 	if err != nil {
 		return "", fmt.Errorf("making a scratch folder: %w", err)

@@ -20,7 +20,7 @@ func TestReadCalendar(t *testing.T) {
 		{Start: "22:30"},
 	}}
 	calendar, wrong := ReadCalendar(given, field.NewPath("spec", "approval"))
-	want := `[spec.approval.windows[1].timeZone: Invalid value: "\"Mars\"": must be a name of the IANA time zone database, ` +
+	want := `[spec.approval.windows[1].timeZone: Invalid value: "Mars": must be a name of the IANA time zone database, ` +
 		`such as Europe/Berlin, spec.approval.windows[2].length: Invalid value: "0s": must be from 10m to 168h]`
 	if is := wrong.ToAggregate(); is == nil || is.Error() != want {
 		t.Errorf("got %v\nwant %s", is, want)

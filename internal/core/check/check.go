@@ -581,21 +581,3 @@ func votesWell(o plan.Observed, m plan.Machine) bool {
 	}
 	return false
 }
-
-func machineNamed(o plan.Observed, name string) (plan.Machine, error) {
-	for _, m := range o.Machines {
-		if m.Name == name {
-			return m, nil
-		}
-	}
-	return plan.Machine{}, fmt.Errorf("there is no machine %s", name)
-}
-
-func memberNamed(o plan.Observed, id string) (plan.Member, error) {
-	for _, m := range o.Etcd.Members {
-		if m.ID == id {
-			return m, nil
-		}
-	}
-	return plan.Member{}, fmt.Errorf("there is no member %s", id)
-}

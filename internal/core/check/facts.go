@@ -1,6 +1,10 @@
 package check
 
-import "github.com/quorate/quorate/internal/core/plan"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
 
 // What a single fact means. The rules have such words of their own.
 
@@ -49,3 +53,21 @@ func operated(e plan.Etcd) bool { return e.Owner == plan.EtcdOperator }
 
 // action names the step in one word.
 func action(s plan.Step) string { return string(s.Verb) + s.Chore }
+
+func machineNamed(o plan.Observed, name string) (plan.Machine, error) {
+	for _, m := range o.Machines {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return plan.Machine{}, fmt.Errorf("there is no machine %s", name)
+}
+
+func memberNamed(o plan.Observed, id string) (plan.Member, error) {
+	for _, m := range o.Etcd.Members {
+		if m.ID == id {
+			return m, nil
+		}
+	}
+	return plan.Member{}, fmt.Errorf("there is no member %s", id)
+}

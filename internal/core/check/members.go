@@ -395,6 +395,11 @@ func checkStuck(o plan.Observed, m plan.Member) error {
 	case plan.Unhealthy:
 		return nil
 	}
+	return checkOnNone(o, m)
+}
+
+// checkOnNone refuses that a member goes that may be on a machine of which no member is known.
+func checkOnNone(o plan.Observed, m plan.Member) error {
 	for _, on := range o.Machines {
 		if !on.Deleting && !isHeld(on) && len(membersOn(o, on.Name)) == 0 {
 			return fmt.Errorf("member %s is not known to be dead and may be on %s, of which no member is known", m.ID, on.Name)

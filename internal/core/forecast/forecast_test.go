@@ -59,6 +59,7 @@ func TestOf(t *testing.T) {
 			for i := range o.Etcd.Members[1:] {
 				o.Etcd.Members[i+1].Health = plan.Unhealthy
 			}
+			o.Cluster.Reachable = false
 			o.Recovery = plan.Recovery{Name: "r", Seed: "b", Approved: o.Now, GiveUp: []string{"cp-1", "cp-2", "cp-3"}}
 		}, "cp-1 Remove, cp-2 Remove, cp-3 Remove, cp-4 Add, cp-5 Add, cp-6 Add", 3, -2, 8, "AsWanted"},
 		{"machines to adopt", func(o *plan.Observed) {

@@ -129,6 +129,11 @@ func (w decider) isDecided(m *member) bool {
 	return false
 }
 
+// mayGo: a voter is on a host whose Machine nobody sees, and a person decided, for what is there now, that it leaves.
+func (w decider) mayGo(m *member) bool {
+	return !m.learner && slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && w.isDecided(m)
+}
+
 // judge: a decision that stands, and that is about a voter of no known machine, is not forgotten.
 func (w decider) judge(s plan.Step, fresh bool) {
 	if !fresh {

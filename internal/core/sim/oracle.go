@@ -413,9 +413,10 @@ func (h *host) needs(m *member) bool {
 
 // judgeStuck: what is removed of a machine that stays will never serve.
 func (w *World) judgeStuck(m *member, fresh bool) {
+	if m != m.host.member || fresh && (decider{w}).mayGo(m) {
+		return
+	}
 	switch {
-	case m != m.host.member:
-	case fresh && w.isAdrift(m) && (decider{w}).isDecided(m):
 	case fresh && !m.learner && w.answer(m) == plan.Healthy:
 		w.blame("the voter of %s is removed, which answers", m.host.name)
 	case w.isMissed(m.host):

@@ -256,17 +256,7 @@ func (r recovering) ask(from int) *recovery {
 	if !w.initialised || w.deleting || slices.ContainsFunc(a.all, func(x *recovery) bool { return !x.ended }) {
 		return nil
 	}
-	x := &recovery{id: a.made + 1, made: w.now, fencing: map[string]time.Time{}}
-	for _, h := range w.hosts {
-		if h.hidden.IsZero() && !h.disowned && h.number != w.setup.Recoverer.Omits {
-			x.giveUp = append(x.giveUp, h.name)
-		}
-	}
-	for _, m := range w.members {
-		if !m.learner && m.name != "" && !slices.Contains(w.hosts, m.host) && w.setup.Recoverer.Omits == 0 {
-			x.giveUp = append(x.giveUp, m.name) // of a machine that is gone for good, as that person knows
-		}
-	}
+	x := &recovery{id: a.made + 1, made: w.now, fencing: map[string]time.Time{}, giveUp: r.namesToGiveUp()}
 	has := w.archive.has
 	switch newest, found := backups.NewestVerified(clusterUID, has, w.now); {
 	case from == 1 && found:
@@ -278,6 +268,23 @@ func (r recovering) ask(from int) *recovery {
 	a.all = append(a.all, x)
 	w.tell("a person asks for recovery r%d from %q of %s", x.id, x.backup, strings.Join(x.giveUp, ", "))
 	return x
+}
+
+// namesToGiveUp are the machines that a person knows of, or all but the one that is omitted, and the voters of those that are gone.
+func (r recovering) namesToGiveUp() []string {
+	w := r.w
+	var names []string
+	for _, h := range w.hosts {
+		if h.hidden.IsZero() && !h.disowned && h.number != w.setup.Recoverer.Omits {
+			names = append(names, h.name)
+		}
+	}
+	for _, m := range w.members {
+		if !m.learner && m.name != "" && !slices.Contains(w.hosts, m.host) && w.setup.Recoverer.Omits == 0 {
+			names = append(names, m.name) // of a machine that is gone for good, as that person knows
+		}
+	}
+	return names
 }
 
 // abort deletes the oldest recovery.

@@ -140,6 +140,22 @@ func (r recoveryJudge) judgeGiveUp(s plan.Step, x *recovery) {
 
 // judgeSeed: the seed is planted where nobody of the cluster before can answer, but who was declared off, and once.
 func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
+	r.judgeFenced(s, x)
+	w := r.w
+	switch {
+	case !s.Init || s.Hold:
+		w.blame("%s would not initialise the cluster", s)
+	case r.stranger(x) != nil:
+		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
+	case w.reachable() && !w.lasts(BlindAPI, 0):
+		w.blame("%s, and an API server answers", s)
+	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
+		w.blame("%s, and what it needs is missing", s)
+	}
+}
+
+// judgeFenced: nobody of the cluster before can answer, but who was declared off.
+func (r recoveryJudge) judgeFenced(s plan.Step, x *recovery) {
 	w := r.w
 	for _, h := range w.hosts {
 		switch {
@@ -153,16 +169,6 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 		case !h.vanished && !slices.Contains(x.off, h.name):
 			w.blame("%s, and %s may answer", s, h.name)
 		}
-	}
-	switch {
-	case !s.Init || s.Hold:
-		w.blame("%s would not initialise the cluster", s)
-	case r.stranger(x) != nil:
-		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
-	case w.reachable() && !w.lasts(BlindAPI, 0):
-		w.blame("%s, and an API server answers", s)
-	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
-		w.blame("%s, and what it needs is missing", s)
 	}
 }
 
@@ -234,11 +240,16 @@ func (r recoveryJudge) initialises(h *host) bool {
 	return h.first && !h.deleting && !h.vanished && h.hidden.IsZero() && h.old == nil && seeded
 }
 
+// isHeld: people, or who nobody gave up, stand in the way of a recovery.
+func (r recoveryJudge) isHeld(x *recovery) bool {
+	w := r.w
+	return w.deleting || w.now.Before(w.pausedUntil) || !x.isApproved() || r.stranger(x) != nil || !x.begun && r.strangeVoter(x) != nil
+}
+
 // judgeDue: what a person approved is begun, and goes on as far as nothing stands in the way.
 func (r recoveryJudge) judgeDue(d plan.Decision, x *recovery) {
 	w := r.w
-	held := w.deleting || w.now.Before(w.pausedUntil) || !x.isApproved() || r.stranger(x) != nil || !x.begun && r.strangeVoter(x) != nil
-	if held {
+	if r.isHeld(x) {
 		return
 	}
 	seeded := first(w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting && h.hidden.IsZero() })

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// Shortest and Longest are the lengths that a window can have.
-	Shortest, Longest = 10 * time.Minute, 7 * 24 * time.Hour
+	// Shortest is the least length that a window can have.
+	Shortest = 10 * time.Minute
+	// Longest is the greatest length that a window can have.
+	Longest = 7 * 24 * time.Hour
 	// far is how many days around a moment the starts of a window are looked for: the longest window, and a week until the next one.
 	far = 8
 )
@@ -40,14 +42,14 @@ func Parse(days []string, start string, length time.Duration, zone string) (Wind
 	}
 	at, err := time.Parse("15:04", start)
 	if err != nil || len(start) != len("15:04") {
-		return Window{}, FieldError{"start", fmt.Sprintf("%q", start), "a time of day from 00:00 to 23:59, such as 22:30"}
+		return Window{}, FieldError{"start", start, "a time of day from 00:00 to 23:59, such as 22:30"}
 	}
 	w.Hour, w.Minute = at.Hour(), at.Minute()
 	if length < Shortest || length > Longest {
 		return Window{}, FieldError{"length", length.String(), "from 10m to 168h"}
 	}
 	if w.Zone, err = time.LoadLocation(zone); err != nil || zone == "Local" {
-		return Window{}, FieldError{"timeZone", fmt.Sprintf("%q", zone), "a name of the IANA time zone database, such as Europe/Berlin"}
+		return Window{}, FieldError{"timeZone", zone, "a name of the IANA time zone database, such as Europe/Berlin"}
 	}
 	return w, nil
 }
@@ -56,7 +58,9 @@ func Parse(days []string, start string, length time.Duration, zone string) (Wind
 type FieldError struct{ Field, Value, Valid string }
 
 // Error returns the message.
-func (e FieldError) Error() string { return e.Field + " " + e.Value + ": must be " + e.Valid }
+func (e FieldError) Error() string {
+	return fmt.Sprintf("%s %q: must be %s", e.Field, e.Value, e.Valid)
+}
 
 func parseDay(name string) (time.Weekday, error) {
 	for day := time.Sunday; day <= time.Saturday; day++ {
@@ -64,7 +68,7 @@ func parseDay(name string) (time.Weekday, error) {
 			return day, nil
 		}
 	}
-	return 0, FieldError{"days", fmt.Sprintf("%q", name), "a day of the week, such as Saturday"}
+	return 0, FieldError{"days", name, "a day of the week, such as Saturday"}
 }
 
 // starts returns when the window starts around a moment, in order.

@@ -100,7 +100,7 @@ func (t wants) addBackup() {
 	b.Last = last
 	b.Required, _ = time.Parse(time.RFC3339, annotations[controlplanev1.BackupRequiredAnnotation]) // what is no time is replaced
 	for _, c := range t.Object.GetConditions() {
-		if c.Type == controlplanev1.BackupCurrentCondition && !(b.Required.IsZero() && b.Last.IsZero()) {
+		if c.Type == controlplanev1.BackupCurrentCondition && (!b.Required.IsZero() || !b.Last.IsZero()) {
 			b.Trouble = trouble(c.Reason, c.Message)
 		}
 	}

@@ -131,11 +131,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	spec := c.Kind.Spec(object)
 	left := c.LeaveLabelled && object.GetLabels()[clusterv1.WatchLabel] != ""
 	if !object.GetDeletionTimestamp().IsZero() && !left {
-		if c.needsLast(object) {
-			return c.takeLast(ctx, object)
-		}
-		c.forget(request.NamespacedName)
-		return c.leave(ctx, object)
+		return c.end(ctx, object)
 	}
 	if spec.Backup == nil || left {
 		c.forget(request.NamespacedName)
@@ -157,6 +153,15 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: fmt.Errorf("etcd does not run on its machines"), reason: controlplanev1.BackupFailed})
 	}
 	return c.look(ctx, object, cluster, spec.Backup, timetable)
+}
+
+// end takes a last backup of a group that is deleted, if one is needed, and lets it go.
+func (c *Controller) end(ctx context.Context, object observe.Object) (ctrl.Result, error) {
+	if c.needsLast(object) {
+		return c.takeLast(ctx, object)
+	}
+	c.forget(client.ObjectKeyFromObject(object))
+	return c.leave(ctx, object)
 }
 
 // cluster returns the group's Cluster; nil: it has none.

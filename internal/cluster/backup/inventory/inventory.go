@@ -42,7 +42,7 @@ func Read(files map[string][]byte) (*Inventory, error) {
 		return nil, err
 	}
 	if i.Cluster.Spec.Topology.IsDefined() {
-		return nil, fmt.Errorf("Cluster %s has spec.topology: a cluster of a ClusterClass cannot be restored elsewhere", i.Cluster.Name)
+		return nil, fmt.Errorf("spec.topology of Cluster %s is set: a cluster of a ClusterClass cannot be restored elsewhere", i.Cluster.Name)
 	}
 	if why := kubeadm.Unrecoverable(i.Cluster); why != "" {
 		return nil, errors.New(why)

@@ -17,10 +17,8 @@ func Step(o plan.Observed, text string) plan.Step {
 		switch {
 		case s.Verb == plan.EnableDowngrade:
 			s.Version = w
-		case s.Verb == plan.DropChoice && w == "it":
-			s.Choice = o.Choices[0].Digest
 		case s.Verb == plan.DropChoice:
-			s.Choice = w
+			s.Choice = decision(o, w)
 		case i == 0 && strings.HasPrefix(w, "e"):
 			s.Member = w
 		case i == 0:
@@ -40,4 +38,12 @@ func Step(o plan.Observed, text string) plan.Step {
 		}
 	}
 	return s
+}
+
+// decision reads the digest of a person's decision; "it" is the first.
+func decision(o plan.Observed, text string) string {
+	if text == "it" {
+		return o.Choices[0].Digest
+	}
+	return text
 }
