@@ -411,28 +411,6 @@ func (h *host) needs(m *member) bool {
 	return h.isQueuing() && h.finds(nil) && !h.finds(m)
 }
 
-// judgeStuck: what is removed of a machine that stays will never serve.
-func (w *World) judgeStuck(m *member, fresh bool) {
-	if m != m.host.member || fresh && (decider{w}).mayGo(m) {
-		return
-	}
-	switch {
-	case fresh && !m.learner && w.answer(m) == plan.Healthy:
-		w.blame("the voter of %s is removed, which answers", m.host.name)
-	case w.isMissed(m.host):
-	case m.corrupt: // it counts as dead
-	case m.running && !m.learner:
-		w.blame("the voter of %s is removed, which stays and serves", m.host.name)
-	case m.host.broken():
-	case m.name == "" && w.mayStart(m.host):
-		w.blame("the member of %s is removed, which is about to start", m.host.name)
-	case m.name == "": // etcd does not let it start
-	case w.isNeverPromoted(m):
-	case m.running:
-		w.blame("the learner of %s is removed, which is about to vote", m.host.name)
-	}
-}
-
 // isKeptOut: a placeholder other than one takes the slot in which a host that has no member would add a learner.
 func (w *World) isKeptOut(h *host, but *member) bool {
 	return !w.setup.Serial && h.member == nil && slices.ContainsFunc(w.members, func(m *member) bool { return m.placeholder && m != but })
