@@ -159,3 +159,20 @@ func BenchmarkDecision(b *testing.B) {
 		}
 	}
 }
+
+// TestCheckNames: a recovery begins where members have other names than their machines, and beside a voter that never started.
+func TestCheckNames(t *testing.T) {
+	o, err := rows.State("3 api- recovery=1,2,3 | 1 2 3 | 1 2x 3x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := plan.Decision{Step: plan.Step{Verb: plan.BeginRecovery}, Rule: "test", Reason: "Test", Message: "test"}
+	o.Etcd.Members[1].Name = "host-2"
+	if err := Decision(o, d); err != nil {
+		t.Errorf("other names: %v", err)
+	}
+	o.Etcd.Members[2].Name, o.Etcd.Members[2].Machine = "", ""
+	if err := Decision(o, d); err != nil {
+		t.Errorf("a voter that never started: %v", err)
+	}
+}

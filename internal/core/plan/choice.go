@@ -55,7 +55,7 @@ type Offer struct {
 // Offers returns what a person can choose now.
 func Offers(o Observed) []Offer {
 	s := newState(o)
-	if s.Group.Deleting || !s.Etcd.Ours() || !s.Etcd.Known || stopWithoutFacts(s).decided {
+	if s.Group.Deleting || !s.Etcd.Ours() || stopWithoutFacts(s).decided {
 		return nil
 	}
 	var offers []Offer
@@ -140,9 +140,6 @@ func dropChoices(s *state) opinion {
 				"the decision %s %s is void: the voters, the machines, or what is known of the member changed since; decide again",
 				c.Kind, c.Target)
 		}
-	}
-	if len(choices) == 0 {
-		return pass("no decision of a person is there")
 	}
 	return pass("%s of a person to be carried out", count(len(choices), "decision"))
 }

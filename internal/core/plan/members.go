@@ -436,7 +436,7 @@ func (s *state) placed() opinion {
 	for _, e := range s.homeless() {
 		why := s.cannotSpare(e)
 		switch {
-		case choosing{s}.isChosen(e) && why != "":
+		case choosing{s}.isChosen(e):
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, and a person decided that it goes: it %s", e.label(), why)
 		case e.answersAndVotes():
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which answers and votes, and is left alone: "+
