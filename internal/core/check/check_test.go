@@ -176,3 +176,33 @@ func TestCheckNames(t *testing.T) {
 		t.Errorf("a voter that never started: %v", err)
 	}
 }
+
+// TestCheckChoices: a decision counts for what it names, whatever its digest is that of.
+func TestCheckChoices(t *testing.T) {
+	o, err := rows.State("3 | 1 2 3 | 1^ 2 3 4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := plan.ChoiceDigest(o, plan.RemoveVoter, "e4")
+	removes := plan.Step{Verb: plan.RemoveMember, Member: "e4"}
+	none := plan.ChoiceDigest(o, plan.RemoveVoter, "")
+	for name, test := range map[string]struct {
+		choice plan.Choice
+		step   plan.Step
+		ok     bool
+	}{
+		"the right one":         {plan.Choice{Kind: plan.RemoveVoter, Target: "e4", Digest: right}, removes, true},
+		"of another kind":       {plan.Choice{Kind: "reboot", Target: "e4", Digest: right}, removes, false},
+		"about another":         {plan.Choice{Kind: plan.RemoveVoter, Target: "e3", Digest: right}, removes, false},
+		"about nobody, dropped": {plan.Choice{Kind: plan.RemoveVoter, Digest: none}, plan.Step{Verb: plan.DropChoice, Choice: none}, true},
+		"the right one, dropped": {
+			plan.Choice{Kind: plan.RemoveVoter, Target: "e4", Digest: right}, plan.Step{Verb: plan.DropChoice, Choice: right}, false,
+		},
+	} {
+		o.Choices = []plan.Choice{test.choice}
+		err := Decision(o, plan.Decision{Step: test.step, Rule: "test", Reason: "Test", Message: "test"})
+		if (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

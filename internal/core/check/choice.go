@@ -18,7 +18,7 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 		return err
 	}
 	c := o.Choices[at]
-	if e, _ := memberNamed(o, c.Target); mayRemoveVoter(o, e) {
+	if e, err := memberNamed(o, c.Target); err == nil && mayRemoveVoter(o, e) {
 		return fmt.Errorf("the decision %s %s stands, and is not done", c.Kind, c.Target)
 	}
 	return nil
@@ -27,7 +27,7 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 // mayRemoveVoter: a person decided, for these very facts, that a voter leaves, and it can be on no machine that stays.
 func mayRemoveVoter(o plan.Observed, e plan.Member) bool {
 	for _, c := range o.Choices {
-		if c.Digest == factsOf(o, plan.RemoveVoter, e.ID) {
+		if c.Kind == plan.RemoveVoter && c.Target == e.ID && c.Digest == factsOf(o, plan.RemoveVoter, e.ID) {
 			return isAdrift(o, e)
 		}
 	}
