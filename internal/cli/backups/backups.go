@@ -22,7 +22,6 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/backup/scratch"
-	corebackup "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
@@ -229,7 +228,7 @@ func (a *app) deleteCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if newest := newestVerified(all, time.Now()); newest == e.Name && !yes {
+		if newest := backup.Newest(all, true, time.Now()); newest != nil && newest.Name == e.Name && !yes {
 			return fmt.Errorf("backup %s is the newest that is verified: without it the cluster may be lost. Delete it with --yes", e.Name)
 		}
 		if err := catalog.Delete(ctx, e.Name); err != nil {
@@ -240,20 +239,6 @@ func (a *app) deleteCommand() *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete the newest verified backup too")
 	return cmd
-}
-
-// newestVerified returns the name of the newest verified backup; empty: there is none. One with a time in the future is none.
-func newestVerified(all []*backup.Entry, now time.Time) string {
-	var newest *backup.Entry
-	for _, e := range all {
-		if e.Verified() && !corebackup.IsAhead(e.Manifest.Taken, now) && (newest == nil || e.Manifest.Taken.After(newest.Manifest.Taken)) {
-			newest = e
-		}
-	}
-	if newest == nil {
-		return ""
-	}
-	return newest.Name
 }
 
 // row is a backup as people and programs see it.

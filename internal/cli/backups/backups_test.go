@@ -55,8 +55,9 @@ func TestNewestVerified(t *testing.T) {
 		"":  {entry("a", 1, false), {Name: "b", Err: errors.New("x")}},
 		"c": {entry("a", 1, true), entry("c", 9, true), entry("b", 5, true), entry("d", 11, false), entry("e", 13, true)},
 	} {
-		if got := newestVerified(all, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)); got != want {
-			t.Errorf("%q, want %q", got, want)
+		got := backup.Newest(all, true, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+		if (got == nil) != (want == "") || got != nil && got.Name != want {
+			t.Errorf("%v, want %q", got, want)
 		}
 	}
 }

@@ -162,10 +162,8 @@ func choose(ctx context.Context, catalog backup.Catalog, w wanted) (*backup.Entr
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s %s has no backup of a cluster with the UID %s", w.storeKind, w.store, w.uid)
 	}
-	for _, e := range slices.Backward(all) {
-		if e.Verified() {
-			return e, nil
-		}
+	if e := backup.Newest(all, true, time.Now()); e != nil {
+		return e, nil
 	}
 	return nil, fmt.Errorf("none of the %d backups of cluster %s is verified: --from names one to see what is wrong with it", len(all), w.uid)
 }

@@ -52,6 +52,7 @@ type elsewhere struct {
 	files               map[string][]byte
 	encrypted, verified bool
 	namespace           string
+	taken               time.Time
 }
 
 func newElsewhere(t *testing.T, answer string, change func(*elsewhere)) *elsewhere {
@@ -62,7 +63,7 @@ func newElsewhere(t *testing.T, answer string, change func(*elsewhere)) *elsewhe
 	}
 	e := &elsewhere{
 		t: t, identity: identity, out: &bytes.Buffer{}, state: t.TempDir(), encrypted: true, verified: true, namespace: "default",
-		files: formerFiles(t),
+		files: formerFiles(t), taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC),
 	}
 	key := filepath.Join(e.state, "key.txt")
 	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
@@ -155,7 +156,7 @@ func digestOf(text string) corebackup.Digest {
 func (e *elsewhere) manifest() corebackup.Manifest {
 	return corebackup.Manifest{
 		Version: corebackup.FormatVersion, Name: backupName, Cluster: corebackup.Cluster{UID: formerUID, Namespace: e.namespace, Name: "demo"},
-		Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC), Kubernetes: "v1.37.2", Witnesses: []corebackup.Witness{{Revision: 7}},
+		Taken: e.taken, Kubernetes: "v1.37.2", Witnesses: []corebackup.Witness{{Revision: 7}},
 		Etcd: corebackup.Etcd{Members: []corebackup.Member{{Name: "demo-cp-1"}, {Name: "demo-cp-2"}}}, Keys: 1,
 		Fingerprints: map[string]string{"demo-ca": "ab"},
 	}
@@ -327,6 +328,8 @@ func TestRestoreRefuses(t *testing.T) {
 			"is encrypted: --identity must name the file"},
 		"not encrypted": {sentence, func(e *elsewhere) { e.encrypted = false }, "is not encrypted, and so holds neither the keys"},
 		"not verified":  {sentence, func(e *elsewhere) { e.verified = false }, "none of the 1 backups of cluster former-uid is verified"},
+		"taken in the future": {sentence, func(e *elsewhere) { e.taken = time.Now().Add(time.Hour).UTC().Truncate(time.Second) },
+			"none of the 1 backups of cluster former-uid is verified"},
 		"not verified, by name": {sentence, func(e *elsewhere) { e.verified, e.wants.backup = false, backupName },
 			"is not verified"},
 		"another namespace": {sentence, func(e *elsewhere) { e.namespace = "team" }, `is of a cluster in namespace "team"`},

@@ -270,3 +270,31 @@ func TestSeen(t *testing.T) {
 	// The newest cannot be read, so the one before is the newest.
 	list(5, false, true, false)
 }
+
+// TestSeenAhead: a backup with a time in the future does not take the place of the newest, which is read each time.
+func TestSeenAhead(t *testing.T) {
+	w := newWorld(t, "a")
+	w.must(w.request())
+	newest := w.must(w.request())
+	ahead := w.request()
+	ahead.Now = time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	ahead.Name = backup.Name(ahead.Now, "ahead")
+	w.must(ahead)
+	c := clusterbackup.Catalog{Store: w.store, UID: uid, Seen: map[string]*clusterbackup.Entry{}}
+	for range 2 {
+		all, err := c.List(t.Context())
+		etcdtest.Must(t, err)
+		if len(all) != 3 || !all[1].Verified() {
+			t.Fatalf("%v", all)
+		}
+		for _, e := range all {
+			c.Seen[e.Name] = e
+		}
+	}
+	w.write(key(newest, "manifest.json"), []byte("{}"))
+	all, err := c.List(t.Context())
+	etcdtest.Must(t, err)
+	if all[1].Verified() {
+		t.Error("the newest backup was changed, and counts as verified")
+	}
+}

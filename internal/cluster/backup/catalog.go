@@ -56,6 +56,21 @@ type Entry struct {
 // Verified reports whether the backup was restored once, as the store holds it.
 func (e *Entry) Verified() bool { return e.Manifest != nil && e.Verification.Proves(e.Manifest) }
 
+// Newest returns the newest of some backups, of those that are verified only if so; nil: there is none. One with a time in the future is
+// none.
+func Newest(all []*Entry, verified bool, now time.Time) *Entry {
+	var found *Entry
+	for _, e := range all {
+		if e.Manifest == nil || backup.IsAhead(e.Manifest.Taken, now) || verified && !e.Verified() {
+			continue
+		}
+		if found == nil || e.Manifest.Taken.After(found.Manifest.Taken) {
+			found = e
+		}
+	}
+	return found
+}
+
 func (c Catalog) key(name, object string) string { return path.Join(c.UID, name, object) }
 
 // Save stores what a function writes as the backup with a name: the archive first, then the manifest, with which the backup exists. The
@@ -119,7 +134,7 @@ func (c Catalog) List(ctx context.Context) ([]*Entry, error) {
 		if !slices.Contains(names[name], archiveObject) {
 			e.Verification = nil // somebody took the archive away
 		}
-		newest = newest && !e.Verified()
+		newest = newest && (!e.Verified() || backup.IsAhead(e.Manifest.Taken, time.Now()))
 		all = append(all, e)
 	}
 	slices.Reverse(all)

@@ -42,18 +42,9 @@ type look struct {
 	kept bool
 }
 
-// newest returns the newest backup, of those that are verified only if so; nil: there is none. One with a time in the future is none.
+// newest returns the newest backup, of those that are verified only if so; nil: there is none.
 func (l *look) newest(verified bool, now time.Time) *clusterbackup.Entry {
-	var found *clusterbackup.Entry
-	for _, e := range l.entries {
-		if e.Manifest == nil || backup.IsAhead(e.Manifest.Taken, now) || verified && !e.Verified() {
-			continue
-		}
-		if found == nil || e.Manifest.Taken.After(found.Manifest.Taken) {
-			found = e
-		}
-	}
-	return found
+	return clusterbackup.Newest(l.entries, verified, now)
 }
 
 // ahead returns the names of the backups with a time in the future.
