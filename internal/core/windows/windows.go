@@ -131,24 +131,28 @@ type Calendar struct {
 	FrozenUntil time.Time
 }
 
-// Closed is why changes may not begin at a moment, and when they may.
-type Closed struct {
-	// Why is empty where they may: frozen until ..., outside of spec.approval.windows.
-	Why string
-	// Until is the next moment at which they may.
-	Until time.Time
+// State is whether changes may begin at a moment, and when.
+type State struct {
+	// Closed says why they may not: frozen until ..., outside of spec.approval.windows; empty: they may.
+	Closed string
+	// Opens is the next moment at which they may, where they may not.
+	Opens time.Time
+	// Closes is until when they may, in the window that is open or opens next; windows that touch or overlap are one. Zero: there is no end.
+	Closes time.Time
 }
 
-// At returns whether changes may begin at a moment, and if not, why and until when.
-func (c Calendar) At(now time.Time) Closed {
-	open := c.opens(later(now, c.FrozenUntil))
-	switch {
-	case !open.After(now):
-		return Closed{}
-	case now.Before(c.FrozenUntil):
-		return Closed{fmt.Sprintf("spec.approval.frozenUntil is %s", text(c.FrozenUntil)), open}
+// At returns whether changes may begin at a moment.
+func (c Calendar) At(now time.Time) State {
+	opens := c.opens(later(now, c.FrozenUntil))
+	s := State{Closes: c.closes(opens)}
+	if !opens.After(now) {
+		return s
 	}
-	return Closed{"it is outside of spec.approval.windows", open}
+	s.Closed, s.Opens = "it is outside of spec.approval.windows", opens
+	if now.Before(c.FrozenUntil) {
+		s.Closed = fmt.Sprintf("spec.approval.frozenUntil is %s", text(c.FrozenUntil))
+	}
+	return s
 }
 
 // opens returns the first moment, now or later, that is inside a window.
@@ -172,10 +176,9 @@ func (c Calendar) opens(now time.Time) time.Time {
 	return next
 }
 
-// Closes returns when the time in which changes may begin ends that a moment is in; zero: it does not end, or the moment is in none.
-// Windows that touch or overlap are one.
-func (c Calendar) Closes(now time.Time) time.Time {
-	if len(c.Windows) == 0 || c.At(now).Why != "" {
+// closes returns when the time ends in which changes may begin, of a moment at which they may; zero: it has no end.
+func (c Calendar) closes(now time.Time) time.Time {
+	if len(c.Windows) == 0 {
 		return time.Time{}
 	}
 	end := now

@@ -91,13 +91,13 @@ func TestAt(t *testing.T) {
 		{"a day that did not exist", Calendar{Windows: []Window{apia}}, "2011-12-30T12:00:00Z",
 			outside, "2012-01-05T20:00:00Z"},
 	} {
-		closed := row.calendar.At(moment(t, row.now))
+		is := row.calendar.At(moment(t, row.now))
 		until := ""
-		if !closed.Until.IsZero() {
-			until = closed.Until.UTC().Format(time.RFC3339)
+		if !is.Opens.IsZero() {
+			until = is.Opens.UTC().Format(time.RFC3339)
 		}
-		if closed.Why != row.why || until != row.until {
-			t.Errorf("%s: %q until %s, want %q until %s", row.name, closed.Why, until, row.why, row.until)
+		if is.Closed != row.why || until != row.until {
+			t.Errorf("%s: %q until %s, want %q until %s", row.name, is.Closed, until, row.why, row.until)
 		}
 	}
 }
@@ -107,14 +107,14 @@ func TestCloses(t *testing.T) {
 	after := parse(t, []string{"Sunday"}, "02:00", time.Hour, "UTC")
 	daily := parse(t, nil, "00:00", 24*time.Hour, "UTC")
 	inside, outside := moment(t, "2026-11-28T23:00:00Z"), moment(t, "2026-11-28T12:00:00Z")
-	if is := (Calendar{Windows: []Window{night, after}}).Closes(inside); !is.Equal(moment(t, "2026-11-29T03:00:00Z")) {
-		t.Errorf("two windows that touch end at %s", is)
+	both := Calendar{Windows: []Window{night, after}}
+	for name, now := range map[string]time.Time{"inside": inside, "before it opens": outside} {
+		if is := both.At(now).Closes; !is.Equal(moment(t, "2026-11-29T03:00:00Z")) {
+			t.Errorf("two windows that touch, %s: they end at %s", name, is)
+		}
 	}
-	for name, is := range map[string]time.Time{
-		"no windows": Calendar{}.Closes(inside), "outside": Calendar{Windows: []Window{night}}.Closes(outside),
-		"each hour of the week": Calendar{Windows: []Window{daily}}.Closes(inside),
-	} {
-		if !is.IsZero() {
+	for name, c := range map[string]Calendar{"no windows": {}, "each hour of the week": {Windows: []Window{daily}}} {
+		if is := c.At(inside).Closes; !is.IsZero() {
 			t.Errorf("%s: closes at %s", name, is)
 		}
 	}
@@ -129,16 +129,17 @@ func TestRandomCalendars(t *testing.T) {
 	}
 	for range 100_000 {
 		c, now := randomCalendar(t, random, zones)
-		closed := c.At(now)
-		if closed.Why == "" {
-			if end := c.Closes(now); !end.IsZero() && (c.At(end).Why == "" || c.At(end.Add(-time.Second)).Why != "" && end.Sub(now) > time.Second) {
-				t.Fatalf("%v at %s: does not close at %s", c, now, end)
-			}
+		is := c.At(now)
+		open := later(now, is.Opens)
+		if end := is.Closes; !end.IsZero() && (!end.After(open) || c.At(end).Closed == "" || c.At(end.Add(-time.Second)).Closed != "") {
+			t.Fatalf("%v at %s: does not close at %s", c, now, end)
+		}
+		if is.Closed == "" {
 			continue
 		}
-		late := !closed.Until.After(now) || closed.Until.Sub(now) > 40*24*time.Hour
-		if late || c.At(closed.Until).Why != "" || c.At(closed.Until.Add(-time.Second)).Why == "" {
-			t.Fatalf("%v at %s: %v", c, now, closed)
+		late := !is.Opens.After(now) || is.Opens.Sub(now) > 40*24*time.Hour
+		if late || c.At(is.Opens).Closed != "" || c.At(is.Opens.Add(-time.Second)).Closed == "" {
+			t.Fatalf("%v at %s: %v", c, now, is)
 		}
 	}
 }

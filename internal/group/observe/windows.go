@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/quorate/quorate/internal/cluster/machine"
@@ -17,13 +15,5 @@ func (t wants) addWindows() {
 		*window = plan.Window{Closed: wrong.ToAggregate().Error()}
 		return
 	}
-	is := calendar.At(t.Facts.Now)
-	window.Closed, window.Opens, window.Closes = is.Why, is.Until, calendar.Closes(later(t.Facts.Now, is.Until))
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
+	*window = plan.Window(calendar.At(t.Facts.Now))
 }
