@@ -35,6 +35,8 @@ func checkRecovery(o plan.Observed, s plan.Step) error {
 		return checkSeed(o, s)
 	case plan.EndRecovery:
 		return checkEndRecovery(o)
+	case plan.Write:
+		return checkSeededWrite(o, s)
 	}
 	return fmt.Errorf("%s: not a step of a recovery", action(s))
 }
@@ -84,6 +86,15 @@ func checkGiveUp(o plan.Observed, s plan.Step) error {
 		return fmt.Errorf("%s is not given up", m.Name)
 	}
 	return nil
+}
+
+// checkSeededWrite: beside a recovery only what a cluster needs so that etcd can be asked is written, into the one that the seed began.
+func checkSeededWrite(o plan.Observed, s plan.Step) error {
+	seeded := slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Seeded && !m.Deleting })
+	if !seeded || !isBeforeJoin(o, s) || isOfSpec(o, s) {
+		return fmt.Errorf("%s: not a step of a recovery", action(s))
+	}
+	return checkWrite(o, s)
 }
 
 // checkSeed: no old voter may answer beside the cluster that the seed begins, and there is one such cluster only.

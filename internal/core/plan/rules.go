@@ -45,6 +45,7 @@ var rules = []rule{
 			{"Recovering", GiveUp, "it is one of the machines that were given up"},
 			{"Recovering", Create, "no other machine can answer any more"},
 			{"Recovered", EndRecovery, "the new machine serves from the seed"},
+			{ChoreReason, Write, "the snapshot lacks permissions in the cluster without which etcd cannot be asked"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
 			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},

@@ -178,7 +178,7 @@ func (w *World) judgeAway(h *host) {
 // judgeUpdateDue: nobody waits with an update that can be recorded or begun.
 func (w *World) judgeUpdateDue(d plan.Decision) {
 	for _, h := range w.hosts {
-		if w.isStaying(h) && h.update != nil && h.update.done && d.Step.Verb != plan.RecordUpdate {
+		if w.isStaying(h) && h.update != nil && h.update.done && d.Step.Verb != plan.RecordUpdate && !isOfRecovery(d.Step) {
 			w.blame("%s, and what was made of %s is not recorded", d, h.name)
 		}
 	}

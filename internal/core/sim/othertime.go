@@ -166,6 +166,9 @@ func (w *World) unknow(h *host, known time.Duration) {
 	}
 }
 
+// isForgotten: the management cluster was restored and has no object of a host; one whose labels are lost comes back by itself.
+func (h *host) isForgotten() bool { return !h.hidden.IsZero() && h.shown.IsZero() }
+
 // tellsOf: a Node or a member has the name of a host.
 func (w *World) tellsOf(h *host) bool {
 	return h.hasNode() && !w.setup.EtcdOnly || h.member != nil && h.member.name != "" && !h.member.removed

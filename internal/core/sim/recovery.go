@@ -386,8 +386,9 @@ func (r recovering) isHandedOut(h *host) bool {
 		return false
 	}
 	x := r.w.recoveries.all[i]
-	if h.deleting {
-		return false // who was given up begins no cluster, however late it is
+	other := func(o *host) bool { return o != h && o.seededBy == h.seededBy && !o.deleting && !o.isForgotten() }
+	if h.deleting || slices.ContainsFunc(r.w.hosts, other) {
+		return false // who was given up begins no cluster, however late it is, and none of two does
 	}
 	has := slices.ContainsFunc(r.w.archive.has, func(b backups.Stored) bool { return b.Name == h.seed.backup })
 	return x.begun && !x.ended && x.seed == h.seed && has
@@ -417,7 +418,7 @@ func (r recovering) plant(h *host) {
 // isExcused: a member may return beside the cluster that a seed begins: a person declared its machine off, or it is one that nobody knows.
 func (r recovering) isExcused(h *host) bool {
 	x := r.current()
-	return !h.hidden.IsZero() || h.disowned || x != nil && slices.Contains(x.off, h.name)
+	return !h.hidden.IsZero() && (h.seededBy == 0 || h.isForgotten()) || h.disowned || x != nil && slices.Contains(x.off, h.name)
 }
 
 // acknowledge lets etcd acknowledge a write. Not every member has it at once, and a majority does.

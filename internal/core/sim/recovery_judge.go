@@ -26,11 +26,17 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 	case isOfRecovery(s):
 		r.judgeStep(s, x)
 	case x == nil:
+	case x.begun && s.Verb == plan.Write && r.isSeededUp(x): // judgeWrite asks what is written
 	case x.begun && s.Acts() && !r.w.deleting:
 		r.w.blame("%s, and recovery r%d has begun", d, x.id)
 	default:
 		r.judgeDue(d, x)
 	}
+}
+
+// isSeededUp: the machine that restored the seed stays, and its API server answers.
+func (r recoveryJudge) isSeededUp(x *recovery) bool {
+	return r.w.reachable() && slices.ContainsFunc(r.w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting })
 }
 
 // judgeSeen: no recovery begins, and no seed is planted, while an API server is seen to answer: there is a quorum.
@@ -237,7 +243,8 @@ func (r recoveryJudge) judgeTruth() {
 // initialises: a host that is known and stays is one that initialises the cluster; after a seed was planted only one with a seed is.
 func (r recoveryJudge) initialises(h *host) bool {
 	seeded := h.seededBy > 0 || !slices.ContainsFunc(r.w.hosts, func(o *host) bool { return o.seededBy > 0 })
-	return h.first && !h.deleting && !h.vanished && h.hidden.IsZero() && h.old == nil && seeded
+	waits := h.seededBy > 0 && h.member == nil // it has not got the snapshot
+	return h.first && !h.deleting && !h.vanished && h.hidden.IsZero() && h.old == nil && seeded && !waits
 }
 
 // isHeld: people, or who nobody gave up, stand in the way of a recovery.

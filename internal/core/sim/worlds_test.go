@@ -55,6 +55,14 @@ var failed = map[int64]string{
 	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
+// failedRecovered are the same of worlds that a person recovers.
+var failedRecovered = map[int64]string{
+	1001260: "the snapshot lacked permissions without which etcd cannot be asked, and nothing wrote them while the recovery lasted, for ever",
+	1001314: "the judge let a machine that no object tells of keep the seed from the next",
+	1007423: "the judge wanted an update to be recorded of a machine that a recovery gives up",
+	1031575: "a machine that restores the seed lost its labels, and another was made that could fetch it too",
+}
+
 // failedUncommon are the same of worlds in which happens what seldom does.
 var failedUncommon = map[int64]string{
 	1770000000000298: "a placeholder was removed while a machine that it kept out was controlled by somebody else for a while",
@@ -88,6 +96,7 @@ func TestFailedWorlds(t *testing.T) {
 	liveAgain(t, Restored, failedRestored)
 	liveAgain(t, Random, failed)
 	liveAgain(t, Uncommon, failedUncommon)
+	liveAgain(t, Recovered, failedRecovered)
 }
 
 // liveAgain lets worlds live that failed once.

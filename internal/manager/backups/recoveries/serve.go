@@ -198,9 +198,24 @@ func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, requ
 	if subtle.ConstantTimeCompare([]byte(shown), []byte(token)) != 1 {
 		return false
 	}
-	m := &clusterv1.Machine{}
-	err = s.APIReader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, m)
-	return err == nil && m.DeletionTimestamp.IsZero() && m.Annotations[observe.SeededByAnnotation] == string(r.UID)
+	return s.isOnly(ctx, r, name)
+}
+
+// isOnly reports whether a Machine was made to restore the seed of a recovery and stays, and no other was that stays. Another may be there of
+// which somebody took the labels away: the control plane does not see it any more and makes a second one, and the first may have begun a
+// cluster. None gets a snapshot then until one of the two is deleted.
+func (s *Server) isOnly(ctx context.Context, r *backupv1alpha1.EtcdRecovery, name string) bool {
+	all := &clusterv1.MachineList{}
+	if err := s.APIReader.List(ctx, all, client.InNamespace(r.Namespace)); err != nil {
+		return false
+	}
+	var seeded []string
+	for _, m := range all.Items {
+		if m.DeletionTimestamp.IsZero() && m.Annotations[observe.SeededByAnnotation] == string(r.UID) {
+			seeded = append(seeded, m.Name)
+		}
+	}
+	return len(seeded) == 1 && seeded[0] == name
 }
 
 // send writes the snapshot of a recovery, as the store has it.

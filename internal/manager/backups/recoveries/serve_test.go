@@ -211,6 +211,12 @@ func TestHandOut(t *testing.T) {
 			t.Errorf("%s: %d %q", name, status, body)
 		}
 	}
+	s.machine("demo-cp-7", r.UID)
+	for _, name := range []string{"demo-cp-4", "demo-cp-7"} {
+		if body, status := s.fetch(r, from, from.TokenOf(name)); status != http.StatusNotFound {
+			t.Errorf("%s beside another that restores the seed: %d %q", name, status, body)
+		}
+	}
 }
 
 // TestNotHandedOut: before a recovery begins and after its end there is no snapshot, whatever token is shown.
