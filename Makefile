@@ -124,7 +124,7 @@ lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure 
 
 # The pages that keep the language of CONTRIBUTING.md. A page that `make prose PAGES=docs/NAME.md` finds nothing in belongs here.
 PAGES ?= README.md CONTRIBUTING.md CODE_OF_CONDUCT.md GOVERNANCE.md \
-	$(addprefix docs/,index.md concepts.md glossary.md cli.md figures.md control-plane-of-machines.md) $(wildcard docs/runbooks/*.md)
+	$(addprefix docs/,index.md concepts.md glossary.md cli.md figures.md control-plane-of-machines.md decide.md recover.md) $(wildcard docs/runbooks/*.md)
 
 .PHONY: prose
 prose: $(VALE) ## check the language of documents with vale, whose build needs a C compiler; PAGES names some

@@ -31,7 +31,7 @@ func (b *bucket) Delete(ctx context.Context, key string) error {
 	return b.Store.Delete(ctx, key)
 }
 
-// TestRefused: backups that are locked are told of and hold up no others, and a store that refuses each deletion is not asked for all.
+// TestRefused: locked backups are reported and do not stop the deletion of others. A store that refuses every deletion is asked three times.
 func TestRefused(t *testing.T) {
 	b := &bucket{Store: folder(t)}
 	catalog := clusterbackup.Catalog{Store: b, UID: uid}
