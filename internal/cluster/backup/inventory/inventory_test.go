@@ -258,7 +258,7 @@ func TestRefused(t *testing.T) {
 		"no key": {nil, func(f map[string][]byte) { delete(f, "secrets/demo-sa/tls.key") }, "it holds no tls.key of secret demo-sa"},
 		"no secret of a file": {nil, func(f map[string][]byte) { delete(f, "secrets/encryption/_.config") },
 			"it holds nothing of secret encryption, which KubeadmControlPlane demo-cp names"},
-		"of a class": {func(w *whole) { w.cluster.Spec.Topology.ClassRef.Name = "class" }, nil, "has spec.topology"},
+		"of a class": {func(w *whole) { w.cluster.Spec.Topology.ClassRef.Name = "class" }, nil, "spec.topology of Cluster demo is set"},
 		"another kind": {func(w *whole) { w.cluster.Spec.ControlPlaneRef.Kind = "ControlPlane" }, nil,
 			"is ControlPlane demo-cp: its machines have bootstrap data of another provider"},
 		"external etcd": {func(w *whole) {
