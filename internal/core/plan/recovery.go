@@ -148,7 +148,7 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 		return do(Step{Verb: EndRecovery}, "Recovered", "%s serves from backup %s", m.Name, s.Recovery.Seed)
 	}
 	reason, doubt := s.doubt()
-	if v := s.keepInside(); v.decided && v.decision.Step.Acts() && reason == "EtcdUnknown" {
+	if v := s.keepInside(); v.decided && reason == "EtcdUnknown" {
 		return v // the snapshot may lack what lets etcd be asked
 	}
 	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
