@@ -130,7 +130,7 @@ func typeOf(s *schema) string {
 	return s.Type
 }
 
-// bounds says which values a field accepts beside its type.
+// bounds says which values a field accepts beside its type. Messages stand in it as code: they are what the API server answers.
 func bounds(s *schema) string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
@@ -163,7 +163,7 @@ func bounds(s *schema) string {
 	}
 	for _, v := range s.XValidations {
 		if v.Message != "" {
-			add("%s", v.Message)
+			add("`%s`", v.Message)
 		} else {
 			add("rule `%s`", v.Rule)
 		}

@@ -107,7 +107,7 @@ func code(text string) string {
 
 // events are what is told in events, by the folder and the reason that the code gives there. A place that is not here is an error.
 var events = map[string]string{
-	"group d.Reason":         "KubeadmControlPlane, ControlPlane, EtcdCluster: a step, or what is waited for. The reason is one of [rules.md](../rules.md), the action is the step, Warning where a person has to look",
+	"group d.Reason":         "KubeadmControlPlane, ControlPlane, EtcdCluster: a step, or a wait. The reason is one of [rules.md](../rules.md), the action is the step, Warning where a person has to look",
 	`group "StepFailed"`:     "KubeadmControlPlane, ControlPlane, EtcdCluster: StepFailed, a Warning: the step failed and is tried again; the message has the error",
 	"nodeupgrade is.Reason":  "NodeUpgrade: the reason of its condition `Progressing`, action `Upgrade`",
 	"workerupgrade d.Reason": "MachineDeployment: the reasons of workers that are changed in place, the action is the step",

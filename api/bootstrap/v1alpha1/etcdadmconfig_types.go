@@ -67,7 +67,7 @@ type EtcdadmConfigSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^v?3[.][0-9]+[.][0-9]+(-[0-9A-Za-z.-]+)?$')",messageExpression="'version is ' + self + ': a version of etcd 3 such as 3.6.16 is accepted'"
 	Version string `json:"version,omitempty"`
 
-	// releaseURL is where etcd is downloaded from when it is not in the machine's image: the archive is taken from
+	// releaseURL is where etcd is downloaded from when it is not in the machine's image. The archive is
 	// RELEASE-URL/vVERSION/etcd-vVERSION-linux-ARCH.tar.gz, with amd64 or arm64 for ARCH. Defaults to etcd's own releases.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -121,7 +121,7 @@ type BottlerocketHostContainer struct {
 	Superpowered bool `json:"superpowered"`
 	// image is the image of the container.
 	Image string `json:"image"`
-	// userData is given to the container.
+	// userData is what the container gets as its user data.
 	// +optional
 	UserData string `json:"userData,omitempty"`
 }
@@ -138,7 +138,7 @@ type BottlerocketBootstrapContainer struct {
 	// mode is when the container runs.
 	// +kubebuilder:validation:Enum=always;off;once
 	Mode string `json:"mode"`
-	// userData is given to the container, base64-encoded.
+	// userData is what the container gets as its user data, base64-encoded.
 	// +optional
 	UserData string `json:"userData,omitempty"`
 }

@@ -44,7 +44,7 @@ type CommonSpec struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
-	// selector selects the cluster's Machines that are adopted when nobody controls them. Defaults to those with the label
+	// selector selects the cluster's Machines that are adopted when no object controls them. Defaults to those with the label
 	// cluster.x-k8s.io/control-plane.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="size(self.?matchLabels.orValue({})) > 0 || size(self.?matchExpressions.orValue([])) > 0",message="selector is empty: it would adopt every Machine of the cluster; at least one of matchLabels and matchExpressions is needed"
@@ -58,11 +58,11 @@ type CommonSpec struct {
 	// +optional
 	Etcd EtcdSpec `json:"etcd,omitempty,omitzero"`
 
-	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an
-	// EtcdCluster, in the same namespace. The control plane waits until that is ready. With a KubeadmConfigTemplate, which then
-	// says nothing of etcd, machines are made with the endpoints from its status; other bootstrap providers are told nothing, and
-	// find the certificates in the secrets CLUSTER-etcd and CLUSTER-apiserver-etcd-client. etcd.management is None. It cannot be
-	// changed: the data are in the etcd that it names.
+	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an EtcdCluster, in the
+	// same namespace. The control plane waits until that is ready. With a KubeadmConfigTemplate, which must not configure etcd then,
+	// machines are made with the endpoints from its status. Other bootstrap providers get no endpoints, and find the certificates in the
+	// secrets CLUSTER-etcd and CLUSTER-apiserver-etcd-client. etcd.management is None. It cannot be changed: the data are in the etcd that
+	// it names.
 	// +optional
 	ManagedExternalEtcdRef v1beta2.ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 
@@ -83,8 +83,8 @@ type CommonSpec struct {
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 
-	// backup takes backups of etcd by a schedule, and proves that they can be restored. Left out: none is taken. It needs etcd on the control plane's own
-	// machines, kept by Quorate.
+	// backup takes backups of etcd by a schedule, and proves that they can be restored. Defaults to none. It needs etcd on the control
+	// plane's own machines, managed by Quorate.
 	// +optional
 	Backup *v1beta2.BackupSpec `json:"backup,omitempty"`
 }
@@ -165,8 +165,8 @@ type EtcdSpec struct {
 	// +kubebuilder:validation:Enum=Members;Operator;None
 	Management EtcdManagement `json:"management,omitempty"`
 
-	// operator is the object in the managed cluster whose condition tells etcd's health. Defaults to
-	// etcds.operator.openshift.io/cluster and its condition EtcdMembersAvailable.
+	// operator is the object in the managed cluster whose condition reports etcd's health. Defaults to etcds.operator.openshift.io/cluster
+	// and its condition EtcdMembersAvailable.
 	// +optional
 	Operator EtcdOperatorReference `json:"operator,omitempty,omitzero"`
 }
@@ -238,15 +238,16 @@ type JoinsSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxParallel *int32 `json:"maxParallel,omitempty"`
-	// overlap lets a rollout that makes a machine before it takes one away make the next machine once the one before has left etcd and its hook was taken
-	// away, while its infrastructure is still being deleted. For that time there may be two machines more than replicas. Left out: the next machine is
-	// made when the one before is gone, because infrastructure may have room for one more and none besides.
+	// overlap allows a rollout that creates a machine before it deletes one to create the next while the infrastructure of the one before is
+	// still being deleted. That one has left etcd, and its hook is removed. For that time there may be two machines more than replicas.
+	// Defaults to false: the next machine is created when the one before is gone, because the infrastructure may have room for only one
+	// more.
 	// +optional
 	Overlap *bool `json:"overlap,omitempty"`
-	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. One that is deleted before
-	// that, and whose late member would cost the quorum, is kept out of etcd until it is gone, or waited for where it joins as a voter. Set it to more than
-	// the slowest boot takes: a member that is added later may cost the quorum. Defaults to 1800. At least 600: kubeadm alone may take 5 minutes to find
-	// the cluster and 2 to add its member. At most 86400.
+	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. If a machine is
+	// deleted before that, its late member may cost the quorum. Quorate then keeps it out of etcd until it is gone, or waits for it where it
+	// joins as a voter. Set it to more than the slowest boot takes: a member that is added later may cost the quorum. Defaults to 1800. At
+	// least 600: kubeadm alone may take 5 minutes to find the cluster and 2 to add its member. At most 86400.
 	// +optional
 	// +kubebuilder:validation:Minimum=600
 	// +kubebuilder:validation:Maximum=86400

@@ -25,7 +25,7 @@ type ApprovalPolicy string
 
 // The values of ApprovalPolicy.
 const (
-	// ApprovalNone asks nobody. It is the default.
+	// ApprovalNone needs no approval. It is the default.
 	ApprovalNone ApprovalPolicy = "None"
 	// ApprovalRequired waits for a person.
 	ApprovalRequired ApprovalPolicy = "Required"
@@ -36,9 +36,9 @@ const (
 //
 // +kubebuilder:validation:MinProperties=1
 type ApprovalSpec struct {
-	// policy is Required where machines that are not as the spec wants them are replaced, or changed in place, only after a person has approved this revision of
-	// the spec: with `quorate approve`, or by the annotation controlplane.cluster.x-k8s.io/quorate-approved with the revision that `quorate plan` tells. Scaling, and the
-	// replacement of machines that are broken, wait for nobody. Defaults to None.
+	// policy says whether a person must approve a revision of the spec before outdated machines are replaced or changed in place. Required:
+	// approve with `quorate approve`, or set the annotation controlplane.cluster.x-k8s.io/quorate-approved to the revision that `quorate
+	// plan` prints. Scaling, and the replacement of broken machines, need no approval. Defaults to None.
 	// +optional
 	Policy ApprovalPolicy `json:"policy,omitempty"`
 

@@ -147,11 +147,11 @@ type BackupSpec struct {
 	// +optional
 	Encryption BackupEncryption `json:"encryption,omitempty,omitzero"`
 
-	// before is before which changes a verified backup of this cluster is needed that is not older than maxAgeBefore: MinorVersion, before a
-	// machine is replaced or changed in place for another minor version of Kubernetes, in an EtcdCluster of etcd; EtcdVersion, for another
-	// version of etcd, or another version of Kubernetes where that chooses etcd's; InPlaceSingle, before the only machine is changed in place.
-	// Where there is none, one is taken at once, and the change waits for it with the reason BackupRequired. What is missing or broken, and
-	// scaling, never wait. Defaults to none.
+	// before lists the changes that need a verified backup of this cluster, not older than maxAgeBefore. MinorVersion: a machine is replaced
+	// or changed in place for another minor version of Kubernetes, or, in an EtcdCluster, of etcd. EtcdVersion: the same for another version
+	// of etcd, or for another version of Kubernetes where that chooses etcd's. InPlaceSingle: the only machine is changed in place. If there
+	// is no such backup, Quorate takes one at once, and the change waits for it with the reason BackupRequired. The repair of what is
+	// missing or broken, and scaling, never wait. Defaults to none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -49,10 +49,10 @@ const (
 //
 // +kubebuilder:validation:MinProperties=1
 type InPlaceDrainSpec struct {
-	// policy says whether pods leave a node before its kubelet restarts. Never: they stay, and their containers keep running. BestEffort: they are
-	// evicted; those that are left when the time is over stay, and a node whose pods have no room on other nodes is not drained. Required: they are evicted;
-	// if some are left when the time is over the upgrade fails and the node is uncordoned, and the upgrade waits that long for room on other nodes before it
-	// evicts anything. The only node of a cluster is never drained. Defaults to Never.
+	// policy says whether pods leave a node before its kubelet restarts. Never: they stay, and their containers keep running. BestEffort:
+	// they are evicted; those that are left when the time is over stay, and a node whose pods have no room on other nodes is not drained.
+	// Required: they are evicted; if some are left when the time is over the upgrade fails and the node is uncordoned. The upgrade waits
+	// that long for room on other nodes before it evicts anything. The only node of a cluster is never drained. Defaults to Never.
 	// +optional
 	Policy InPlaceDrainPolicy `json:"policy,omitempty"`
 
@@ -69,18 +69,18 @@ type InPlaceDrainSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.updater) || self.updater != 'Extension' || has(self.policy) && self.policy in ['Preferred', 'Only']",message="updater Extension needs policy Preferred or Only: with Never and External machines are not updated on this control plane's request"
 // +kubebuilder:validation:XValidation:rule="!has(self.drain) || !has(self.updater) || self.updater != 'Extension'",fieldPath=".drain",message="inPlace.drain and inPlace.updater Extension exclude one another: an extension decides itself whether it drains; remove inPlace.drain, or set updater Quorate"
 type InPlaceSpec struct {
-	// policy says what happens to machines that are behind. Never: they are replaced. Preferred: they are changed in place; those that differ in a field
-	// that cannot be changed in place are replaced. Only: they are changed in place, and none is ever replaced. External: somebody else changes them, whom the
-	// annotation controlplane.cluster.x-k8s.io/in-place-upgrade-needed of the control plane tells to. Another infrastructure template is followed
-	// by new machines only. Defaults to Never.
+	// policy says what happens to machines that are behind. Never: they are replaced. Preferred: they are changed in place; those that
+	// differ in a field that cannot be changed in place are replaced. Only: they are changed in place, and none is ever replaced. External:
+	// another program changes them when the control plane has the annotation controlplane.cluster.x-k8s.io/in-place-upgrade-needed. Another
+	// infrastructure template applies to new machines only. Defaults to Never.
 	// +optional
 	Policy InPlacePolicy `json:"policy,omitempty"`
 
-	// updater says who changes machines in place, with the policies Preferred and Only. Quorate: it does so itself, and what it cannot change in place is
-	// decided by the policy. Extension: a Runtime Extension of somebody else does all of it, and Quorate nothing of it: of each machine that is behind the
-	// hook CanUpdateMachine is asked whether it changes all that differs, infrastructure included, and Cluster API calls UpdateMachine for one machine after the
-	// other. It needs Cluster API's feature gates RuntimeSDK and InPlaceUpdates. While no extension answers, machines are neither changed nor replaced.
-	// Defaults to Quorate.
+	// updater says who changes machines in place, with the policies Preferred and Only. Quorate: it does so itself, and the policy decides
+	// about what it cannot change in place. Extension: a Runtime Extension of another vendor makes the whole change, and Quorate makes none.
+	// For each machine that is behind, Quorate asks the extension's hook CanUpdateMachine whether it changes all that differs,
+	// infrastructure included. Cluster API then calls UpdateMachine for one machine after the other. Extension needs Cluster API's feature
+	// gates RuntimeSDK and InPlaceUpdates. While no extension answers, machines are neither changed nor replaced. Defaults to Quorate.
 	// +optional
 	Updater InPlaceUpdater `json:"updater,omitempty"`
 

@@ -10,9 +10,8 @@ import (
 // the newest machine it ever created, so that names are never used twice.
 const LastMachineAnnotation = "controlplane.cluster.x-k8s.io/quorate-last-machine"
 
-// InitializedAnnotation on a control plane of any kind says that a cluster was initialised on its
-// machines. Unlike the status it survives a move and a backup. Who wants another cluster
-// made under the same name, after the first and its data are gone, takes it away.
+// InitializedAnnotation on a control plane of any kind says that a cluster was initialised on its machines. Unlike the status it survives
+// a move and a backup. To make another cluster under the same name, after the first and its data are gone, remove it.
 const InitializedAnnotation = "controlplane.cluster.x-k8s.io/quorate-initialized"
 
 // InitializingAnnotation on a control plane of any kind holds the object's own UID while its
@@ -28,8 +27,8 @@ const BootstrapStartedAnnotation = "controlplane.cluster.x-k8s.io/quorate-bootst
 // has made nothing of it after five minutes it gets another one, because a token is valid for a quarter of an hour.
 const TokenMadeAnnotation = "controlplane.cluster.x-k8s.io/quorate-token-made"
 
-// BootstrapHeld is the value of Cluster API's annotation paused on the bootstrap object of a machine that was made ahead.
-// Without it whoever makes bootstrap data might let that machine initialise the cluster, if the first one goes.
+// BootstrapHeld is the value of Cluster API's annotation paused on the bootstrap object of a machine that was made ahead. Without it the
+// bootstrap provider might allow that machine to initialise the cluster, if the first one goes.
 const BootstrapHeld = "until-it-may-join"
 
 // MemberRemovedAnnotation on a Machine holds the ID of its etcd member, in hexadecimal, from the
@@ -66,15 +65,14 @@ type Additions struct {
 	// +optional
 	Joins JoinsSpec `json:"joins,omitempty,omitzero"`
 
-	// autoRepair replaces machines that break, by a MachineHealthCheck that the control
-	// plane owns, with a limit that its quorum allows. Left out: there is none.
+	// autoRepair replaces machines that break, by a MachineHealthCheck that the control plane owns, with a limit that its quorum allows.
+	// Defaults to none.
 	// +optional
 	AutoRepair *AutoRepairSpec `json:"autoRepair,omitempty"`
 
-	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an
-	// EtcdCluster, in the same namespace. The control plane waits until that is ready, and takes the endpoints from its status and
-	// the certificates from the cluster's secrets. Left out: etcd runs on the control plane's machines, or is given in
-	// kubeadmConfigSpec.
+	// managedExternalEtcdRef refers to the object that keeps the control plane's etcd on machines of its own, such as an EtcdCluster, in the
+	// same namespace. The control plane waits until that is ready, and takes the endpoints from its status and the certificates from the
+	// cluster's secrets. Defaults to none: etcd runs on the control plane's machines, or kubeadmConfigSpec names an external etcd.
 	// +optional
 	ManagedExternalEtcdRef ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 
@@ -86,20 +84,19 @@ type Additions struct {
 	// +optional
 	Approval ApprovalSpec `json:"approval,omitempty,omitzero"`
 
-	// backup takes backups of etcd by a schedule, and proves that they can be restored. Left out: none is taken. It needs etcd on the control plane's own
-	// machines; where an EtcdCluster keeps etcd, that takes backups.
+	// backup takes backups of etcd by a schedule, and proves that they can be restored. Defaults to none. It needs etcd on the control
+	// plane's own machines; where an EtcdCluster keeps etcd, set backup there.
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.
 type AutoRepairSpec struct {
-	// nodeStartupTimeoutSeconds is how long a machine may take until its Node is there;
-	// left out: 1200.
+	// nodeStartupTimeoutSeconds is how long a machine may take until its Node exists. Defaults to 1200.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	NodeStartupTimeoutSeconds *int32 `json:"nodeStartupTimeoutSeconds,omitempty"`
-	// unhealthyTimeoutSeconds is how long a Node may not be ready, or not report; left out: 300.
+	// unhealthyTimeoutSeconds is how long a Node may not be ready, or not report. Defaults to 300.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	UnhealthyTimeoutSeconds *int32 `json:"unhealthyTimeoutSeconds,omitempty"`
@@ -109,26 +106,25 @@ type AutoRepairSpec struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type JoinsSpec struct {
-	// maxParallel is how many machines may join at the same time, once the first
-	// is initialised. Left out: as many as are missing, where that is safe.
-	// 1 joins one after the other, as upstream does.
+	// maxParallel is how many machines may join at the same time, once the first is initialised. Defaults to as many as are missing, where
+	// that is safe. 1 joins one after the other, as upstream does.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxParallel *int32 `json:"maxParallel,omitempty"`
-	// eager makes all machines at the same moment as the first, which initialises the cluster. The bootstrap of the others is held
-	// back until they may join, so that they need only be provisioned once: infrastructure that makes machines before it has their
-	// bootstrap data, as local machines are, is ready by then. Left out: machines are made when they may join.
+	// eager makes all machines at the same moment as the first, which initialises the cluster. The bootstrap of the others is held back
+	// until they may join. Infrastructure that makes machines before it has their bootstrap data, as the local provider does, is ready by
+	// then. Defaults to false: machines are made when they may join.
 	// +optional
 	Eager *bool `json:"eager,omitempty"`
-	// overlap lets a rollout with maxSurge 1 make the next machine once the one before has left etcd and its hook was taken away, while its infrastructure
-	// is still being deleted. For that time there may be two machines more than replicas. Left out: the next machine is made when the one before is gone,
-	// because infrastructure may have room for one more and none besides.
+	// overlap allows a rollout with maxSurge 1 to create the next machine while the infrastructure of the one before is still being deleted.
+	// That one has left etcd, and its hook is removed. For that time there may be two machines more than replicas. Defaults to false: the
+	// next machine is created when the one before is gone, because the infrastructure may have room for only one more.
 	// +optional
 	Overlap *bool `json:"overlap,omitempty"`
-	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. One that is deleted before
-	// that, and whose late member would cost the quorum, is kept out of etcd until it is gone, or waited for where it joins as a voter. Set it to more than
-	// the slowest boot takes: a member that is added later may cost the quorum. Defaults to 1800. At least 600: kubeadm alone may take 5 minutes to find
-	// the cluster and 2 to add its member. At most 86400.
+	// timeoutSeconds is how long after its creation, or its Node's registration, a machine may still add its member to etcd. If a machine is
+	// deleted before that, its late member may cost the quorum. Quorate then keeps it out of etcd until it is gone, or waits for it where it
+	// joins as a voter. Set it to more than the slowest boot takes: a member that is added later may cost the quorum. Defaults to 1800. At
+	// least 600: kubeadm alone may take 5 minutes to find the cluster and 2 to add its member. At most 86400.
 	// +optional
 	// +kubebuilder:validation:Minimum=600
 	// +kubebuilder:validation:Maximum=86400
@@ -143,8 +139,8 @@ type KubeadmControlPlaneStatus struct {
 	// +optional
 	Plan PlanStatus `json:"plan,omitempty,omitzero"`
 
-	// certificateExpiry tells which of the serving certificates of all API servers and etcd
-	// members expires first. Left out: none has been seen yet.
+	// certificateExpiry is the serving certificate, of all API servers and etcd members, that expires first. It is empty until Quorate has
+	// seen one.
 	// +optional
 	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
 
@@ -194,7 +190,7 @@ type PlanStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 
-	// message says the reason to a person, with names and numbers.
+	// message is the reason as a sentence, with names and numbers.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096

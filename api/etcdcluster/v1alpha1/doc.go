@@ -15,9 +15,9 @@ import (
 // GroupVersion is the group of etcd clusters, and this version.
 var GroupVersion = schema.GroupVersion{Group: "etcdcluster.cluster.x-k8s.io", Version: "v1alpha1"}
 
-// MachineLabel is the label of Machines that are members of an etcd cluster; its value is the EtcdCluster's name. Whoever makes
-// machines for a provider of etcd other than EtcdCluster sets it too: the local provider makes such machines without containerd
-// and a kubelet, and serves an endpoint for those of them that vote.
+// MachineLabel is the label of Machines that are members of an etcd cluster; its value is the EtcdCluster's name. Other providers of etcd
+// machines set it too: the local provider makes such machines without containerd and a kubelet, and serves an endpoint for those of them
+// that vote.
 const MachineLabel = "cluster.x-k8s.io/etcd-cluster"
 
 // Ports of etcd's members.

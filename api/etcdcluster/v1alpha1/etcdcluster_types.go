@@ -42,9 +42,9 @@ type CommonSpec struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	FailureDomains []string `json:"failureDomains,omitempty"`
 
-	// rollout says when and how machines are replaced although nothing is wrong with them. It has the fields of
-	// KubeadmControlPlane's, with the same meaning. before.certificatesExpiryDays defaults to 30: nobody else renews the certificates
-	// of members, which are made for a year.
+	// rollout says when and how machines are replaced although nothing is wrong with them. It has the fields of KubeadmControlPlane's, with
+	// the same meaning. before.certificatesExpiryDays defaults to 30: only a rollout renews the certificates of members, which are made for
+	// a year.
 	// +optional
 	Rollout controlplane.KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
@@ -52,7 +52,7 @@ type CommonSpec struct {
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 
-	// backup takes backups by a schedule, and proves that they can be restored. Left out: none is taken.
+	// backup takes backups by a schedule, and proves that they can be restored. Defaults to none.
 	// +optional
 	Backup *v1beta2.BackupSpec `json:"backup,omitempty"`
 
@@ -126,9 +126,9 @@ type EtcdClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="oldSelf == optional.of(self) || self >= 1 && self <= 7 && self % 2 == 1",optionalOldSelf=true,messageExpression="'replicas is %d: 1, 3, 5 or 7 members are accepted, an even number only adds one that can fail'.format([self])"
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// endpoint is the name or address of the user's load balancer or DNS record for all members, with a port or without; it
-	// becomes part of the members' certificates, and the control plane uses nothing else. Without it the endpoint that
-	// the infrastructure offers is used, or the members' own addresses.
+	// endpoint is the name or address of the user's load balancer or DNS record for all members, with a port or without. It becomes part of
+	// the members' certificates, and the control plane uses nothing else. Without it the endpoint that the infrastructure offers is used, or
+	// the members' own addresses.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=261
@@ -210,7 +210,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	LastRemediation controlplanev1alpha1.LastRemediationStatus `json:"lastRemediation,omitempty,omitzero"`
 
-	// certificateExpiry tells which of the members' serving certificates expires first.
+	// certificateExpiry is the serving certificate of the members that expires first.
 	// +optional
 	CertificateExpiry v1beta2.CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
 

@@ -56,8 +56,8 @@ type LocalClusterStatus struct {
 	// +optional
 	Initialization Initialization `json:"initialization,omitempty,omitzero"`
 
-	// etcdEndpoint is where the members of an etcd cluster of this cluster's own are reached as one, by whoever has a certificate for
-	// them: connections go to those that vote. They are taken while there are Machines with the label cluster.x-k8s.io/etcd-cluster.
+	// etcdEndpoint is one address for all members of this cluster's own etcd cluster, for clients that have a certificate for them. It
+	// forwards connections to members that vote. It is served while there are Machines with the label cluster.x-k8s.io/etcd-cluster.
 	// +optional
 	EtcdEndpoint APIEndpoint `json:"etcdEndpoint,omitempty,omitzero"`
 

@@ -70,9 +70,9 @@ type LocalMachineResources struct {
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory is how much memory all that runs on the machine may use, together with the files that the kernel keeps in memory for
-	// it. Whoever needs more when nothing is left to take back is killed. kubeadm's control plane holds 350 to 420 MB that
-	// cannot be taken back, and needs its programs' files beside.
+	// memory is how much memory all programs on the machine may use, together with the files that the kernel caches for them. When nothing
+	// is left that the kernel can reclaim, it kills a program that needs more. kubeadm's control plane uses 350 to 420 MB that cannot be
+	// reclaimed, and needs its programs' files besides.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
@@ -107,12 +107,12 @@ type LocalMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	PodCIDR string `json:"podCIDR,omitempty"`
 
-	// bootstrapToken is the bootstrap token in the machine's data, if the cluster knew it when the machine got that: by it a token that has
-	// expired is told from one that was never made.
+	// bootstrapToken is the bootstrap token in the machine's data, if the cluster knew it when the machine got that: it distinguishes a
+	// token that has expired from one that was never made.
 	// +optional
 	BootstrapToken BootstrapTokenStatus `json:"bootstrapToken,omitempty,omitzero"`
 
-	// resources are the limits that the machine was made with; none: it may use all that its host has.
+	// resources are the limits that the machine was made with. Without them it may use all that its host has.
 	// +optional
 	Resources LocalMachineResources `json:"resources,omitempty,omitzero"`
 }
@@ -127,7 +127,8 @@ type BootstrapTokenStatus struct {
 	// +kubebuilder:validation:MaxLength=6
 	ID string `json:"id,omitempty"`
 
-	// expirationTime is when the token expired, as it was then; whoever made the token may put it off. None: it does not expire.
+	// expirationTime is when the token expires, as read when the machine got its data. The token's owner may extend it later. Without it the
+	// token does not expire.
 	// +optional
 	ExpirationTime metav1.Time `json:"expirationTime,omitempty,omitzero"`
 }

@@ -24,7 +24,7 @@ type ControlPlaneUpgradeSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// etcdVersion is the image tag of stacked etcd, such as 3.6.16-0; left out: that of kubeadm.
+	// etcdVersion is the image tag of stacked etcd, such as 3.6.16-0. Defaults to that of kubeadm.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
