@@ -66,18 +66,23 @@ func lowest(t *testing.T, accepted func(minor uint64) bool) uint64 {
 	return 0
 }
 
-// stackedEtcd is the etcd that machines of each version of Kubernetes have.
-func stackedEtcd(t *testing.T) []string {
+// stackedEtcd returns the etcd of control plane machines, each with its versions of Kubernetes.
+func stackedEtcd(t *testing.T) string {
 	t.Helper()
-	var all []string
+	var text, last string
 	for _, kubernetes := range artifacts.Versions() {
 		etcd, err := artifacts.StackedEtcd(kubernetes)
-		if err != nil {
+		switch {
+		case err != nil:
 			t.Fatal(err)
+		case etcd == last:
+			text += ", " + kubernetes
+		default:
+			text += "; " + etcd + " for " + kubernetes
 		}
-		all = append(all, etcd+" for "+kubernetes)
+		last = etcd
 	}
-	return all
+	return strings.TrimPrefix(text, "; ")
 }
 
 // TestTable: each line of the first table says what the code says, and no line is more or less.
@@ -94,13 +99,13 @@ func TestTable(t *testing.T) {
 	mixed := found(t, "internal/kinds/etcdcluster/version.go", `var last35 = version.Version\{Major: 3, Minor: 5, Patch: (\d+)\}`)
 	want := map[string]string{
 		"Kubernetes on machines, built from pins and run by `make e2e`": strings.Join(artifacts.Versions(), ", "),
-		"Kubernetes where no version is asked for":                      artifacts.DefaultVersion,
+		"Kubernetes, default version":                                   artifacts.DefaultVersion,
 		"Kubernetes that kubeadm's API is written for":                  fmt.Sprintf("v1.%d and later", kubeadm),
 		"Cluster API":                      found(t, "go.mod", `(?m)^\tsigs.k8s.io/cluster-api (\S+)$`),
 		"Cluster API's contract":           contract(t),
 		"Kubernetes client in the manager": found(t, "go.mod", `(?m)^\tk8s.io/client-go (\S+)$`),
 		"etcd on machines of its own, built from pins and run by `make e2e`": strings.Join(etcds, ", "),
-		"etcd on control plane machines, built from pins":                    strings.Join(stackedEtcd(t), ", "),
+		"etcd on control plane machines, built from pins":                    stackedEtcd(t),
 		"etcd on machines of its own, where no version is given":             etcdcluster.DefaultVersion,
 		"etcd that an `EtcdCluster` accepts":                                 fmt.Sprintf("3.%d and later", etcd),
 		"etcd of 3.5 that can be beside 3.6":                                 "3.5." + mixed + " and later",
