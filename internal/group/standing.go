@@ -75,7 +75,7 @@ var (
 	reachable = ofGroup("quorate_cluster_reachable",
 		"1 while the API server of the managed cluster answers, 0 while it does not; absent before there is one, while it is deleted, and of an EtcdCluster.")
 	addonHealthy = ofGroup("quorate_addon_healthy",
-		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not; absent while that is not known, and of an add-on that others keep.", "addon")
+		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not. Absent while that is not known, and for an add-on that others keep.", "addon")
 	certificateExpiry = ofGroup("quorate_certificate_expiry_timestamp_seconds",
 		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while none is known.")
 	waitingSince = ofGroup("quorate_waiting_since_timestamp_seconds",
