@@ -44,16 +44,16 @@ func patience() string {
 | what | how long |
 | --- | --- |
 | a member whose machine is gone, failed or leaving, or a learner that has not started since its machine's Node registered | %s |
-| a learner that has not started while other machines wait for their turn, or three eighths of kubeadm's limit where that is shorter; a voter that does not answer and whose machine is not known | %s |
+| a learner that has not started while other machines wait for their turn (three eighths of kubeadm's limit where that is shorter). A voter that does not answer and whose machine is not known | %s |
 | voters that do not answer, before the quorum counts as lost | %s |
-| a learner that has not started and that nobody waits for, or that has started and cannot be asked: kubeadm's limit, timeouts.etcdAPICallSeconds of the spec, by default | %s |
+| a learner that has not started and that blocks no other machine, or that has started and cannot be asked: kubeadm's limit, timeouts.etcdAPICallSeconds of the spec, by default | %s |
 | a healthy learner that was not promoted; kubeadm's limit where that is longer | %s |
 | a silent voter on a marked machine, neither proven healthy nor dead, before it is replaced as a dead one is | %s |
 | a machine without a Node, before it is called late | %s |
 | a machine without a member, from its creation or its Node's registration, while kubeadm may still add one and its voter would be missed | %s |
 | a machine with a Node whose components are not all healthy, before it is called broken | %s |
 
-A learner that has started and cannot be asked keeps kubeadm's whole limit, also while other machines wait for their turn: a healthy learner cannot be asked either before the Node of
-its machine is known, and one that is removed never joins. Random worlds in which it was removed after the turn of 45s lost learners that were about to vote.
+A learner that has started and cannot be asked keeps kubeadm's whole limit, also while other machines wait for their turn. A healthy learner cannot be asked
+either before the Node of its machine is known, and one that is removed never joins. Random worlds in which it was removed after the turn of 45s lost learners that were about to vote.
 `, memberStartTimeout, learnerTurnTimeout, quorumProofTimeout, kubeadmEtcdTimeout, promotionTimeout, silentVoterTimeout, joinTimeout, memberAddTimeout, componentsTimeout)
 }

@@ -27,7 +27,7 @@ var rules = []rule{
 			{"MachineDeleting", ReleaseHook, "while workers remain, as in finish removals"},
 			{LastBackupRequired, Wait, "spec.backup.lastBackup is Required, and no verified backup was taken since the deletion"},
 			{"GroupDeleting", Delete, "the group is being deleted, and this machine with it"},
-			{"GroupDeleting", ReleaseHook, "nobody needs the member any more"},
+			{"GroupDeleting", ReleaseHook, "no machine needs the member any more"},
 			{"GroupDeleting", Wait, "its machines are going"},
 			{"GroupGone", Finish, "its machines are gone"},
 		},
@@ -55,16 +55,16 @@ var rules = []rule{
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
-			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
+			{ChoreReason, Wait, "no machine can join without it: an authority, or what only a person can mend"},
 		},
 		decide: recoverBySeed,
 	},
 	{
 		name: "adopt",
-		says: "Control plane machines of the cluster that nobody controls become the group's, one after the other, unless something " +
-			"contradicts the adoption of one of them: half of a control plane is nobody's to keep. It asks for no quorum and no " +
-			"facts: nothing that runs is changed, and whose a member is, and what is missing, is known only with all machines. All " +
-			"that begins something comes after it.",
+		says: "Control plane machines of the cluster without a controller become the group's, one after the other. If something " +
+			"contradicts the adoption of one of them none is adopted: adopting only some machines of a control plane is unsafe. The rule " +
+			"needs no quorum and no facts. It changes nothing that runs, and only with all machines is it known to which a member belongs, " +
+			"and what is missing. All rules that begin something come after it.",
 		gives: []Reason{
 			{"Adopting", Adopt, "it has the labels of the cluster's control plane, and no owner"},
 		},
@@ -81,10 +81,10 @@ var rules = []rule{
 	},
 	{
 		name: "record update",
-		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided " +
-			"about it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten, " +
-			"unless it has left the node changed and nothing else will make that good. It asks for no quorum and no facts: nothing " +
-			"that runs is changed.",
+		says: "What an update in place has made of a machine is recorded in the machine's objects before anything else is decided about " +
+			"it: until then it looks as if it were outdated. An update that failed and is not wanted any more is forgotten, unless it has " +
+			"left the node changed and nothing else will make that good. The rule needs no quorum and no facts: nothing that runs is " +
+			"changed.",
 		gives: []Reason{
 			{"Updated", RecordUpdate, "its update has ended well"},
 			{"UpdateObsolete", DropUpdate, "its update failed, and something else is wanted now, or the machine is to be replaced"},
@@ -94,8 +94,8 @@ var rules = []rule{
 	{
 		name: "stop without quorum",
 		says: "Without a majority of healthy voters nothing is touched: what is left may be the only copy of the data, and a person " +
-			"must decide. The message says what the group can be recovered from: the member with the newest data of those that answer, " +
-			"the newest verified backup, and how far each is behind the last revision that was seen.",
+			"must decide. The message names the sources for a recovery: the member with the newest data of those that answer, and the " +
+			"newest verified backup. It says how far each is behind the last revision that was seen.",
 		gives: []Reason{
 			{"UpdatingInPlace", Wait, "too few voters are healthy, one of them on a machine that is updated in place"},
 			{"QuorumUnproven", Wait, "too few voters are healthy, some of them for a moment only"},
@@ -106,11 +106,11 @@ var rules = []rule{
 	{
 		name: "finish removals",
 		says: "Of the machines being deleted, the dead before the living: hand the leadership over, remove the member, release the " +
-			"hook. One that the quorum cannot spare yet, that runs the only healthy API server, or that may still join with a voter " +
-			"that would be missed where etcd's learner slot cannot be taken, is passed over and blocks no other. Before one goes " +
-			"that hangs in its bootstrap and may still join as a learner, a placeholder takes the slot: a learner that nothing " +
-			"starts, so that nobody else can join. A voter that may live stays while another machine is updated in place. A " +
-			"released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
+			"hook. The rule skips a machine that the quorum cannot spare yet, or that runs the only healthy API server. It skips one that " +
+			"may still join with a voter that would be missed, if etcd's learner slot cannot be taken. A skipped machine blocks no other. " +
+			"Before a machine goes that hangs in its bootstrap and may still join as a learner, a placeholder takes the slot: a learner " +
+			"that nothing starts, so that no other member can join. A voter that may live stays while another machine is updated in place. " +
+			"A released machine counts as gone from then on; its member, if it has one nevertheless, is removed at once.",
 		gives: []Reason{
 			{"MachineDeleting", MoveLeader, "a leader hands over before it leaves"},
 			{"MachineDeleting", RemoveMember, "its machine is being deleted"},
@@ -122,8 +122,8 @@ var rules = []rule{
 	{
 		name: "free learner slot",
 		says: "A placeholder is removed when no machine that goes is kept out by it any more: each is gone, or has had its time to " +
-			"join. It stays while the cluster has control plane machines that the group does not control: one of them may be kept " +
-			"out by it. While it is in the list nobody can join. One that was left behind is known by its peer URL.",
+			"join. It stays while the cluster has control plane machines that the group does not control: one of them may be kept out by " +
+			"it. While it is in the list no member can join. One that was left behind is known by its peer URL.",
 		gives: []Reason{
 			{"PlaceholderUnneeded", RemoveMember, "no machine that goes may still join with a voter that would be missed"},
 		},
@@ -140,7 +140,10 @@ var rules = []rule{
 	},
 	{
 		name: "follow update",
-		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it: its member and its API server count as down, and it comes back or is rolled back in time. A beginning that was cut off is made whole, unless the machine is being deleted. What is being deleted has gone on above. A machine that is updated and marked is replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
+		says: "While a machine is updated in place nothing is begun that takes from the quorum or adds to it. The machine's member and " +
+			"API server count as down, and it comes back or is rolled back in time. An update that was only partly started is completed, " +
+			"unless the machine is being deleted. What is being deleted has gone on above. A machine that is updated and marked is " +
+			"replaced as any other: it may be dead. It comes before the facts, because an update may be why these are missing.",
 		gives: []Reason{
 			{"UpdatingInPlace", UpdateInPlace, "the beginning of an update was cut off, and is made whole"},
 			{"UpdatingInPlace", Wait, "a machine is updated in place"},
@@ -153,7 +156,7 @@ var rules = []rule{
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
 			{"ClusterUnseen", Wait, "nothing tells whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
-			{"NoMachineLeft", Wait, "all machines of an initialised group are gone, and its data with them; or, with external etcd, whoever could be joined"},
+			{"NoMachineLeft", Wait, "all machines of an initialised group are gone. Stacked etcd: its data is lost. External etcd: no API server is left to join"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{ChoreReason, Write, "it may be what keeps etcd out of reach: permissions in the cluster"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
@@ -164,7 +167,9 @@ var rules = []rule{
 	},
 	{
 		name: "cancel downgrade",
-		says: "On machines that run a member of etcd and nothing else, a downgrade of etcd ends when the first member of the older version is in the list, and before that when another version is wanted: while one is enabled etcd takes no member that starts.",
+		says: "This rule is for machines that run a member of etcd and nothing else. A downgrade of etcd ends when the first member of " +
+			"the older version is in the list, and before that when another version is wanted. While a downgrade is enabled etcd accepts " +
+			"no member that starts.",
 		gives: []Reason{
 			{"DowngradeUnwanted", CancelDowngrade, "another version is wanted now"},
 			{"MemberWaits", CancelDowngrade, "a member of the older version keeps etcd where it is, and can start when the downgrade has ended"},
@@ -173,7 +178,9 @@ var rules = []rule{
 	},
 	{
 		name: "promote",
-		says: "On machines that run a member of etcd and nothing else, a learner that has caught up becomes a voter: one that answers, on a machine that stays, or is to be replaced and cannot go yet. Nobody else promotes it, so that it comes before learners are given up: nobody may have been there to promote it in time.",
+		says: "This rule is for machines that run a member of etcd and nothing else. A learner that has caught up becomes a voter, if " +
+			"it answers, and its machine stays, or is to be replaced and cannot go yet. Only Quorate promotes it, so that the rule comes " +
+			"before learners are given up: the controller may have been down when it was time to promote it.",
 		gives: []Reason{
 			{"LearnerInSync", PromoteMember, "it has so much of the log that etcd lets it vote"},
 		},
@@ -182,7 +189,7 @@ var rules = []rule{
 	{
 		name: "drop decisions",
 		says: "What a person decided with `quorate decide` counts for the facts that the person was shown, and for no others. It is " +
-			"taken away when it is done, and when the facts are others: then the person looks and decides again.",
+			"removed when it is done, and when the facts have changed: then the person looks and decides again.",
 		gives: []Reason{
 			{"DecisionDone", DropChoice, "it is done"},
 			{"DecisionStale", DropChoice, "the facts are not those that the person was shown"},
@@ -193,9 +200,9 @@ var rules = []rule{
 		name: "remove strays",
 		says: "Members whose machine is gone, and learners that do not start or are not promoted in time, leave the quorum: etcd takes " +
 			"one learner at a time, and others wait for their turn. A voter that answers is left to a person, also where no machine is " +
-			"known for it: one may have lost its labels. It goes once a person has decided so (remove-voter), if the others can spare " +
-			"it. It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A " +
-			"learner that can only be that of a released machine is waited for by nobody.",
+			"known for it: one may have lost its labels. It goes once a person has decided so (remove-voter), if the others can spare it. " +
+			"It counts as gone where another may go, and until a person has decided nothing joins, is rolled out or scaled down. A learner " +
+			"that can only be that of a released machine blocks nothing.",
 		gives: []Reason{
 			{"StrayMember", MoveLeader, "a leader hands over before it leaves"},
 			{"StrayMember", RemoveMember, "it has no machine, and does not answer, or a person decided that it goes"},
@@ -205,7 +212,10 @@ var rules = []rule{
 	},
 	{
 		name: "remediate",
-		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile: first those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken; one whose replacements break as well only as often as the limits allow. With the in-place policy Only no machine is replaced before a person deletes it.",
+		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile. " +
+			"First come those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken. One " +
+			"whose replacements break as well is replaced only as often as the limits allow. With the in-place policy Only no machine is " +
+			"replaced before a person deletes it.",
 		gives: []Reason{
 			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
 			{"Remediating", Delete, "it is marked, and the others can live without it"},
@@ -214,7 +224,9 @@ var rules = []rule{
 	},
 	{
 		name: "refuse",
-		says: "While the spec cannot be carried out, or somebody else must go first, nothing is begun that it asks for: no first machine, no growth, no rollout, no scaling. What was begun has been finished above, members are kept in order, and a machine that was given up is replaced where machines can be made at all.",
+		says: "While the spec cannot be carried out, or another controller must go first, nothing is begun that the spec asks for: no " +
+			"first machine, no growth, no rollout, no scaling. Rules above have finished what was begun. Members are kept in order, and a " +
+			"machine that was given up is replaced where machines can be made at all.",
 		gives: []Reason{
 			{"InvalidMachineNaming", Wait, "spec.machineNaming makes no names"},
 			{"InvalidReplicas", Wait, "spec.replicas is less than one"},
@@ -236,16 +248,22 @@ var rules = []rule{
 	},
 	{
 		name: "discard failed",
-		says: "A machine that never came up and is outdated is taken away, if another can be made: a corrected or reverted spec does not wait for what was broken before. An outdated machine that came up, and in its first five minutes is not healthy, or that failed and is broken, is taken away too, when enough others are fit. If it has a voter, or a Node where etcd is elsewhere, it may have served: then it counts as a replacement of the rollout, and waits for the same approval and limit. With the in-place policies Only and External it stays.",
+		says: "A machine that never came up and is outdated is deleted, if another can be made: a corrected or reverted spec does not " +
+			"wait for what was broken before. An outdated machine that came up, and in its first five minutes is not healthy, or that " +
+			"failed and is broken, is deleted too, when enough others are fit. If it has a voter, or a Node where etcd is elsewhere, it " +
+			"may have served: then it counts as a replacement of the rollout, and waits for the same approval and limit. With the in-place " +
+			"policies Only and External it stays.",
 		gives: []Reason{
 			{"Outdated", MoveLeader, "a leader hands over before it leaves"},
-			{"Outdated", Delete, "nobody will want it when it comes up"},
+			{"Outdated", Delete, "it would be outdated when it comes up"},
 		},
 		decide: discardFailed,
 	},
 	{
 		name: "enable downgrade",
-		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data: when all members answer, none comes or goes, no outdated or leaving machine may still add a learner, and a machine could be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins anew.",
+		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data. The rule waits " +
+			"until all members answer, none joins or leaves, no outdated or leaving machine may still add a learner, and a machine could " +
+			"be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins anew.",
 		gives: []Reason{
 			{"Downgrading", EnableDowngrade, "the members keep data that the older version cannot read"},
 		},
@@ -259,7 +277,7 @@ var rules = []rule{
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
-			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
+			{ChoreReason, Wait, "no machine can join without it: an authority, or what only a person can mend"},
 			{"Initializing", Create, "the first machine initialises the cluster"},
 			{"Initializing", Wait, "the first machine has not initialised the cluster"},
 			{"InitFailed", Wait, "the first machine failed to initialise the cluster"},
@@ -291,7 +309,12 @@ var rules = []rule{
 	},
 	{
 		name: "update in place",
-		says: "With the policies Preferred and Only, outdated machines that can be changed in place are updated one after the other, the oldest first, the leader's last, which hands over before. One begins only when everything is healthy: every machine complete and ready with its gates passed, every member voting, nothing under way, and the quorum without this one's voter; a single machine only has to answer. It comes before the rollout, which replaces what is left, and after repair and growth: an update is easier in a group that is whole. After a failure no other begins. Machines that run nothing but etcd, or whose etcd an operator keeps, are never changed in place.",
+		says: "With the policies Preferred and Only, outdated machines that can be changed in place are updated one after the other, " +
+			"the oldest first, the leader's last, which hands over before. One begins only when everything is healthy: every machine is " +
+			"complete and ready with its gates passed, every member votes, nothing is under way, and the quorum stands without this one's " +
+			"voter. A single machine only has to answer. It comes before the rollout, which replaces what is left, and after repair and " +
+			"growth: an update is easier in a group that is whole. After a failure no other begins. Machines that run nothing but etcd, or " +
+			"whose etcd an operator keeps, are never changed in place.",
 		gives: []Reason{
 			{ChoreReason, Wait, "an authority is missing, or what only a person can mend"},
 			{"MembersUnmatched", Wait, "etcd has a member that belongs to no machine"},
@@ -307,7 +330,11 @@ var rules = []rule{
 	},
 	{
 		name: "roll out",
-		says: "Outdated machines that are replaced, with the policy Preferred those that cannot be changed in place, are replaced one by one, the one that carries least first, as in scale down, and the leader's last: with surge one more than wanted is created, and scale down takes an outdated one away; without, one is taken away first, and grow adds another; a broken one even before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where those that it replaces are ready, its Node is: until then the rollout stands.",
+		says: "Outdated machines are replaced one by one; with the policy Preferred only those that cannot be changed in place. The one " +
+			"that carries least is first, as in scale down, and the leader's is last. With surge one more than wanted is created, and " +
+			"scale down deletes an outdated one. Without surge one is deleted first, and grow adds another. A broken one is deleted even " +
+			"before all others are fit, as in scale down. A new one counts when it is complete, its readiness gates are passed and, where " +
+			"those that it replaces are ready, its Node is: until then the rollout waits.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{ChoreReason, Write, "machines need it as they join"},
@@ -317,7 +344,7 @@ var rules = []rule{
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},
-			{ChoreReason, Wait, "nobody can join without it: an authority, or what only a person can mend"},
+			{ChoreReason, Wait, "no machine can join without it: an authority, or what only a person can mend"},
 			{"RolloutStopped", Wait, "a machine that is up to date is not fit"},
 			{"CannotSpare", Wait, "the quorum, or the API, needs the machine"},
 			{"MemberUnhealthy", Wait, "etcd may take no new member while a voter is not healthy"},
@@ -330,7 +357,14 @@ var rules = []rule{
 	},
 	{
 		name: "scale down",
-		says: "Of more machines than wanted one is deleted: an outdated one that a person chose, one that a person chose, an outdated broken one, an outdated one, a broken one, any; of those the one that carries least (its voter, its API server, its Node, its gates), in the failure domain with the most, the oldest. A leader hands over before its machine goes. Never the last complete one. An outdated one goes when as many as wanted are fit without it; one that is broken before that, but not where its member is well, or has been silent for less than five minutes, so that it may be whole again in a moment, and what replaces others is not fit itself. While a member of etcd raises an alarm, no machine goes whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. Where the kind wants it so, one that is not outdated goes only while all that came up are healthy, but for those that a person chose.",
+		says: "If there are more machines than wanted one is deleted. The order is: an outdated one that a person chose, one that a " +
+			"person chose, an outdated broken one, an outdated one, a broken one, any. Of those it is the one that carries least (its " +
+			"voter, its API server, its Node, its gates), in the failure domain with the most, the oldest. A leader hands over before its " +
+			"machine goes. The last complete machine never goes. An outdated one goes when as many as wanted are fit without it, and a " +
+			"broken one before that. A broken one stays only if what replaces others is not fit itself, and its member is well or has been " +
+			"silent for less than five minutes: it may be whole again in a moment. While a member of etcd raises an alarm, no machine goes " +
+			"whose voter may answer, unless that voter's data is corrupt: the API server refuses the writes of a drain. If the kind wants " +
+			"it so, one that is not outdated goes only while all that came up are healthy, except for those that a person chose.",
 		gives: []Reason{
 			{"RolloutStopped", Wait, "too few would be left that are fit"},
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
@@ -354,10 +388,11 @@ var rules = []rule{
 	},
 	{
 		name: "ask for a backup",
-		says: "Where spec.backup.before names what machines are to be changed for, and no verified backup of this cluster is as young as " +
-			"maxAgeBefore, update in place and roll out pass, and a backup is asked for as soon as nothing else keeps the next step back. " +
-			"It is asked for once, and taken beside the turns. The rule comes before what only a person ends: what is to be replaced may be " +
-			"what is broken. What is missing or broken, and what is more than wanted, never waits for a store.",
+		says: "This rule is for a change of machines that spec.backup.before names, while no verified backup of this cluster is as " +
+			"young as maxAgeBefore. Then update in place and roll out pass, and the rule requests a backup as soon as nothing else keeps " +
+			"the next step back. It requests one backup, which is taken beside the turns. The rule comes before the waits that only a " +
+			"person ends: the machine that is to be replaced may be the broken one. The repair of what is missing or broken, and the " +
+			"removal of what is more than wanted, never wait for a store.",
 		gives: []Reason{
 			{BackupRequired, RequestBackup, "a machine is to be replaced or changed in place, and a backup must be taken first"},
 		},
@@ -365,7 +400,10 @@ var rules = []rule{
 	},
 	{
 		name: "wait for repair",
-		says: "What is broken and not for these rules to mend is named, for a person or a health check, and so is a marked machine that cannot go, an update in place that failed, cannot be made, or is for somebody else to make, and a rollout that goes on when a window opens, when the limit of replacements in a day lets it, or when a backup is verified. These come last, so that they block nothing.",
+		says: "This rule names what is broken and not for these rules to mend, for a person or a health check. It names a marked " +
+			"machine that cannot go, and an update in place that failed, cannot be made, or is for another program to make. It names a " +
+			"rollout that goes on when a window opens, when the limit of replacements in a day allows it, or when a backup is verified. " +
+			"These waits come last, so that they block nothing.",
 		gives: []Reason{
 			{"UpdateFailed", Wait, "the update of a machine failed; the message says in which step, and what to do"},
 			{"ApprovalRequired", Wait, "machines are to be replaced or changed in place, and a person must approve that first"},
@@ -373,7 +411,7 @@ var rules = []rule{
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"NoUpgraderImage", Wait, "machines are to be changed in place, and no upgrader image is set for the version"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
-			{"UpdaterUnanswered", Wait, "whoever updates machines in place has not said whether it can, and nothing is replaced before"},
+			{"UpdaterUnanswered", Wait, "the updater of machines in place has not reported whether it can update them, and nothing is replaced before"},
 			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
