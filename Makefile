@@ -113,7 +113,7 @@ test: ## what CI runs: generated files, lint, unit, worlds, model, mutation, env
 	@./hack/test.sh
 
 .PHONY: test-all
-test-all: ## what `make test` leaves out, for hours: meaning, write points, worlds, fuzz, alerts, images and, as root, all of e2e
+test-all: ## what `make test` leaves out, for hours: meaning, write points, worlds, fuzz, alerts, images, the language of documents and, as root, all of e2e
 	@./hack/test.sh rest
 
 .PHONY: lint
@@ -122,12 +122,10 @@ lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure 
 	$(ACTIONLINT) -shellcheck= -pyflakes= .github/workflows/*.yml
 	$(GO) test ./test/limits -count 1
 
-# The pages that keep the language of CONTRIBUTING.md. A page that `make prose PAGES=docs/NAME.md` finds nothing in belongs here.
-PAGES ?= README.md CONTRIBUTING.md CODE_OF_CONDUCT.md GOVERNANCE.md \
-	$(addprefix docs/,index.md concepts.md glossary.md cli.md figures.md control-plane-of-machines.md decide.md recover.md) $(wildcard docs/runbooks/*.md)
+PAGES ?= $(wildcard *.md .github/*.md docs/*.md docs/*/*.md)
 
 .PHONY: prose
-prose: $(VALE) ## check the language of documents with vale, whose build needs a C compiler; PAGES names some
+prose: $(VALE) ## check the language of all documents with vale, whose build needs a C compiler; PAGES names some
 	$(VALE) --output=line $(PAGES)
 
 .PHONY: vulncheck
