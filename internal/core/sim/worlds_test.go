@@ -87,6 +87,8 @@ var failedHanging = map[int64]string{
 	1440000000023673: "the same, and etcd was lowered 2 s before a day had passed",
 	1660000000000919: "the judge knew that a machine without a member, of which the provider reports a failure, had one before",
 	332684126800152:  "a spec whose Nodes are never ready was tried for a day and a half, until a person changed it, which took more steps than a life had",
+	9920004438:       "a backup that was asked for while another was being taken was never begun",
+	9920006524:       "the same, of a slow store",
 	220000000001653:  "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
 }
 
