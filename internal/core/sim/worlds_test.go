@@ -89,6 +89,7 @@ var failedHanging = map[int64]string{
 	332684126800152:  "a spec whose Nodes are never ready was tried for a day and a half, until a person changed it, which took more steps than a life had",
 	9920004438:       "a backup that was asked for while another was being taken was never begun",
 	9920006524:       "the same, of a slow store",
+	9940003397:       "the judge wanted a stray member to be removed before a void decision of a person is taken away",
 	220000000001653:  "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
 }
 
