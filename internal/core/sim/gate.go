@@ -204,6 +204,13 @@ func (g gate) lacks() bool {
 	})
 }
 
+// holds: a change waits for a backup, or for the store, which alone knows of one that is not noted: the group's object is restored from an
+// older state.
+func (g gate) holds() bool {
+	noted := g.w.now.Sub(g.w.archive.noted.Taken) <= g.w.setup.Gate
+	return g.lacks() || g.w.setup.Gate > 0 && !noted && g.w.lasts(StoreDown, 0)
+}
+
 // judge: nothing of a change that needs a backup begins without a verified one of this cluster that is young enough, whatever the store
 // says, and one is asked for once.
 func (g gate) judge(s plan.Step, fresh bool) {
