@@ -67,6 +67,7 @@ var failedRecovered = map[int64]string{
 var failedUncommon = map[int64]string{
 	1770000000000298: "a placeholder was removed while a machine that it kept out was controlled by somebody else for a while",
 	328914452400764:  "the judge counted a voter that a person added while the group was paused",
+	9960009161:       "the group forgot its cluster while the only machine that stayed had lost its labels, which nobody can know then",
 	7700002198:       "the judge counted an update of a machine that has lost its labels",
 }
 
@@ -78,6 +79,7 @@ var failedRestored = map[int64]string{
 	7700001233:       "the judge counted a machine that is long gone, and is known again, as a second one that initialises the cluster",
 	1440000000044152: "the world's extension was not asked any more when etcd had a quorum again",
 	1330000000000917: "the judge took a machine whose update was begun in part, and cannot be finished yet, for one that does not serve",
+	9950002300:       "the judge wanted an update that waits for a backup of which the restored record does not tell, while the store is down",
 	127283346400905:  "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
