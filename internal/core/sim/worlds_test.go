@@ -52,6 +52,7 @@ var failed = map[int64]string{
 	880000000013978:  "the judge wanted more machines to stay beside one that the operator's etcd waits for",
 	1110000000005641: "a machine was created on an old look at a group that was deleted without its machines, which the API server refuses",
 	1770000000001393: "the judge of the limit counted a machine that came up a second before it was discarded on an old look",
+	9970025081:       "the judge counted for how long a machine was hidden, and not for how long its voter had been silent before",
 	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
@@ -80,6 +81,7 @@ var failedRestored = map[int64]string{
 	1440000000044152: "the world's extension was not asked any more when etcd had a quorum again",
 	1330000000000917: "the judge took a machine whose update was begun in part, and cannot be finished yet, for one that does not serve",
 	9950002300:       "the judge wanted an update that waits for a backup of which the restored record does not tell, while the store is down",
+	9950007293:       "the judge wanted a dead machine to be replaced before a decision that was carried out is taken away",
 	127283346400905:  "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
