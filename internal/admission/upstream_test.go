@@ -107,20 +107,12 @@ func TestAsUpstream(t *testing.T) {
 	c.finish(t, titles(controlPlaneDifferences))
 }
 
-func askControlPlane(t *testing.T, c *tally, q question[controlplanev1.KubeadmControlPlane]) {
+// askControlPlane asks both webhooks, and returns Cluster API's answer.
+func askControlPlane(t *testing.T, c *tally, q question[controlplanev1.KubeadmControlPlane]) error {
 	t.Helper()
+	sameDefaults(t, q.name, &q.after)
 	their, our := &upstream.KubeadmControlPlane{}, &KubeadmControlPlane{}
 	ctx, before, after := t.Context(), conversion.PlainControlPlane(&q.before), conversion.PlainControlPlane(&q.after)
-	defaulted, plain := q.after.DeepCopy(), after.DeepCopy()
-	if err := our.Default(ctx, defaulted); err != nil {
-		t.Errorf("%s: setting defaults: %v", q.name, err)
-	}
-	if err := their.Default(ctx, plain); err != nil {
-		t.Errorf("%s: Cluster API, setting defaults: %v", q.name, err)
-	}
-	if !equality.Semantic.DeepEqual(plain, conversion.PlainControlPlane(defaulted)) {
-		t.Errorf("%s: other defaults", q.name)
-	}
 	var theirs, ours error
 	was := &q.before
 	if q.isNew {
@@ -133,9 +125,25 @@ func askControlPlane(t *testing.T, c *tally, q question[controlplanev1.KubeadmCo
 	}
 	c.judge(t, q.name, theirs, ours, reasonsFor(controlPlaneDifferences, was, &q.after, ours != nil))
 	if q.isNew {
-		_, theirs = their.ValidateDelete(ctx, after)
+		_, deleted := their.ValidateDelete(ctx, after)
 		_, ours = our.ValidateDelete(ctx, &q.after)
-		c.judge(t, q.name+", deleted", theirs, ours, nil)
+		c.judge(t, q.name+", deleted", deleted, ours, nil)
+	}
+	return theirs
+}
+
+// sameDefaults compares the defaults that both webhooks set.
+func sameDefaults(t *testing.T, name string, after *controlplanev1.KubeadmControlPlane) {
+	t.Helper()
+	defaulted, plain := after.DeepCopy(), conversion.PlainControlPlane(after)
+	if err := (&KubeadmControlPlane{}).Default(t.Context(), defaulted); err != nil {
+		t.Errorf("%s: setting defaults: %v", name, err)
+	}
+	if err := (&upstream.KubeadmControlPlane{}).Default(t.Context(), plain); err != nil {
+		t.Errorf("%s: Cluster API, setting defaults: %v", name, err)
+	}
+	if !equality.Semantic.DeepEqual(plain, conversion.PlainControlPlane(defaulted)) {
+		t.Errorf("%s: other defaults", name)
 	}
 }
 
@@ -155,7 +163,8 @@ func TestTemplateAsUpstream(t *testing.T) {
 	c.finish(t, titles(templateDifferences))
 }
 
-func askTemplate(t *testing.T, c *tally, q question[controlplanev1.KubeadmControlPlaneTemplate]) {
+// askTemplate asks both webhooks, and returns Cluster API's answer.
+func askTemplate(t *testing.T, c *tally, q question[controlplanev1.KubeadmControlPlaneTemplate]) error {
 	t.Helper()
 	their, our := &upstream.KubeadmControlPlaneTemplate{}, &KubeadmControlPlaneTemplate{}
 	ctx := t.Context()
@@ -171,10 +180,11 @@ func askTemplate(t *testing.T, c *tally, q question[controlplanev1.KubeadmContro
 	}
 	c.judge(t, q.name, theirs, ours, reasonsFor(templateDifferences, was, &q.after, ours != nil))
 	if q.isNew {
-		_, theirs = their.ValidateDelete(ctx, conversion.PlainTemplate(&q.after))
+		_, deleted := their.ValidateDelete(ctx, conversion.PlainTemplate(&q.after))
 		_, ours = our.ValidateDelete(ctx, &q.after)
-		c.judge(t, q.name+", deleted", theirs, ours, nil)
+		c.judge(t, q.name+", deleted", deleted, ours, nil)
 	}
+	return theirs
 }
 
 // copied is what the kinds have in common here.

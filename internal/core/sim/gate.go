@@ -151,6 +151,7 @@ func (g gate) keep() {
 		g.w.recoveries.holds[a.store(a.began)] = g.w.recoveries.began
 		a.began = time.Time{}
 		g.read()
+		g.keep() // another may have been asked for meanwhile
 	}
 }
 
@@ -201,6 +202,13 @@ func (g gate) lacks() bool {
 	return slices.ContainsFunc(g.w.hosts, func(h *host) bool {
 		return g.w.isStaying(h) && (g.needs(h) != "" || single && g.w.isChangedInPlace(h))
 	})
+}
+
+// holds: a change waits for a backup, or for the store, which alone knows of one that is not noted: the group's object is restored from an
+// older state.
+func (g gate) holds() bool {
+	noted := g.w.now.Sub(g.w.archive.noted.Taken) <= g.w.setup.Gate
+	return g.lacks() || g.w.setup.Gate > 0 && !noted && g.w.lasts(StoreDown, 0)
 }
 
 // judge: nothing of a change that needs a backup begins without a verified one of this cluster that is young enough, whatever the store

@@ -47,7 +47,7 @@ func (w *World) endOrphaning() {
 // recreate makes the group anew, under the same name and with another UID, without what was
 // recorded of the one before. Until the garbage collector comes, the machines name that one.
 func (w *World) recreate(most time.Duration) {
-	if w.deleting || !w.initialised || !w.hasVisible() {
+	if w.deleting || !w.initialised || !isEvident(w.hosts) {
 		return
 	}
 	w.restart()
@@ -58,9 +58,16 @@ func (w *World) recreate(most time.Duration) {
 	}
 }
 
-// hasVisible: a machine is there and has its labels, so that nobody takes the cluster for one that was never made.
+// hasVisible: a machine is there and has its labels.
 func (w *World) hasVisible() bool {
 	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() })
+}
+
+// isEvident: where all that was recorded is lost, machines with their labels tell of the cluster, so that nobody takes it for one that was
+// never made. Those that are being deleted do not while another one is hidden, which would be left alone.
+func isEvident(hosts []*host) bool {
+	hides := slices.ContainsFunc(hosts, func(h *host) bool { return !h.hidden.IsZero() })
+	return slices.ContainsFunc(hosts, func(h *host) bool { return h.hidden.IsZero() && (!hides || !h.deleting) })
 }
 
 // against is what contradicts the adoption of a host's machine.
@@ -74,7 +81,7 @@ func (h *host) against() string {
 // giveWay lets upstream's controller run in our place for a while: what we recorded is not there
 // afterwards, and a step of its own has been begun.
 func (w *World) giveWay(e Event) {
-	if w.deleting || !w.initialised || !w.hasVisible() {
+	if w.deleting || !w.initialised || !isEvident(w.hosts) {
 		return
 	}
 	w.restart()

@@ -183,7 +183,7 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 		}
 	}
 	due := func(h *host) bool { return w.isChangedInPlace(h) && !w.isHeldByLimit(h) }
-	held := w.isUnapproved() || (windowed{w}).isClosed() || (gate{w}).lacks() || w.lasts(HoldUpdates, 0)
+	held := w.isUnapproved() || (windowed{w}).isClosed() || (gate{w}).holds() || w.lasts(HoldUpdates, 0)
 	if d.Step.Verb == plan.Wait && w.isCalm() && !held && slices.ContainsFunc(w.hosts, due) {
 		w.blame("%s, and a machine could be updated", d)
 	}

@@ -100,7 +100,7 @@ func (w *World) operate(e Event) bool {
 	}
 	switch e.Kind {
 	case LoseStatus:
-		w.forgot = w.forgot || len(w.hosts) == 0 || w.hasVisible()
+		w.forgot = w.forgot || len(w.hosts) == 0 || isEvident(w.hosts)
 	case SetSurge, SetParallel, SetDomains, SetRepair:
 		w.set(e)
 	case Invalid, NoTemplate, NoInfra, NoEndpoint, BlindAPI:

@@ -108,7 +108,7 @@ func (w *World) isWorkedOn() bool {
 	return !w.deleting && !recovering{w}.hasBegun() && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
 }
 
-// judgeDue: the quorum is cleared of what can only cost it, before anything else is done.
+// judgeDue: the quorum is cleared of what can only cost it, before anything else is done. That a decision is dropped changes nothing.
 func (w *World) judgeDue(d plan.Decision) {
 	if !w.isClear() {
 		return
@@ -117,7 +117,7 @@ func (w *World) judgeDue(d plan.Decision) {
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
-	if w.isAllOurs() && !removes && w.updating(nil) == nil {
+	if w.isAllOurs() && !removes && d.Step.Verb != plan.DropChoice && w.updating(nil) == nil {
 		w.judgeDueMembers(d)
 		w.judgeDueMachines(d)
 	}

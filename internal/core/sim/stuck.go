@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/quorate/quorate/internal/core/plan"
+import (
+	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
 
 // judgeStuck: what is removed of a machine that stays will never serve.
 func (w *World) judgeStuck(m *member, fresh bool) {
@@ -19,6 +23,7 @@ func (w *World) judgeStuck(m *member, fresh bool) {
 func judgeUseless(w *World, m *member) {
 	switch {
 	case w.isMissed(m.host):
+	case !m.host.hidden.IsZero() && w.answer(m) != plan.Healthy && w.isSeenFor(m, 20*time.Second): // also before that
 	case m.corrupt: // it counts as dead
 	case m.running && !m.learner:
 		w.blame("the voter of %s is removed, which stays and serves", m.host.name)

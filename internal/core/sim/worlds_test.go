@@ -52,6 +52,7 @@ var failed = map[int64]string{
 	880000000013978:  "the judge wanted more machines to stay beside one that the operator's etcd waits for",
 	1110000000005641: "a machine was created on an old look at a group that was deleted without its machines, which the API server refuses",
 	1770000000001393: "the judge of the limit counted a machine that came up a second before it was discarded on an old look",
+	9970025081:       "the judge counted for how long a machine was hidden, and not for how long its voter had been silent before",
 	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
 }
 
@@ -67,6 +68,7 @@ var failedRecovered = map[int64]string{
 var failedUncommon = map[int64]string{
 	1770000000000298: "a placeholder was removed while a machine that it kept out was controlled by somebody else for a while",
 	328914452400764:  "the judge counted a voter that a person added while the group was paused",
+	9960009161:       "the group forgot its cluster while the only machine that stayed had lost its labels, which nobody can know then",
 	7700002198:       "the judge counted an update of a machine that has lost its labels",
 }
 
@@ -78,6 +80,8 @@ var failedRestored = map[int64]string{
 	7700001233:       "the judge counted a machine that is long gone, and is known again, as a second one that initialises the cluster",
 	1440000000044152: "the world's extension was not asked any more when etcd had a quorum again",
 	1330000000000917: "the judge took a machine whose update was begun in part, and cannot be finished yet, for one that does not serve",
+	9950002300:       "the judge wanted an update that waits for a backup of which the restored record does not tell, while the store is down",
+	9950007293:       "the judge wanted a dead machine to be replaced before a decision that was carried out is taken away",
 	127283346400905:  "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
@@ -87,6 +91,9 @@ var failedHanging = map[int64]string{
 	1440000000023673: "the same, and etcd was lowered 2 s before a day had passed",
 	1660000000000919: "the judge knew that a machine without a member, of which the provider reports a failure, had one before",
 	332684126800152:  "a spec whose Nodes are never ready was tried for a day and a half, until a person changed it, which took more steps than a life had",
+	9920004438:       "a backup that was asked for while another was being taken was never begun",
+	9920006524:       "the same, of a slow store",
+	9940003397:       "the judge wanted a stray member to be removed before a void decision of a person is taken away",
 	220000000001653:  "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
 }
 
