@@ -151,6 +151,7 @@ func (g gate) keep() {
 		g.w.recoveries.holds[a.store(a.began)] = g.w.recoveries.began
 		a.began = time.Time{}
 		g.read()
+		g.keep() // another may have been asked for meanwhile
 	}
 }
 

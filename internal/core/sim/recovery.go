@@ -405,6 +405,9 @@ func (r recovering) plant(h *host) {
 		if o := m.host; o != h && o.member == m {
 			o.old, o.member = m, &member{id: m.id, host: o, name: m.name, removed: true, cluster: m.cluster}
 		}
+		if o := m.host; o != h && o.isForgotten() && o.ends.IsZero() {
+			o.ends = w.now.Add(time.Minute) // no etcd that is asked holds it any more
+		}
 	}
 	a.cluster++
 	a.writes = h.seed.holds
