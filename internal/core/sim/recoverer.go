@@ -197,7 +197,7 @@ func (r recovering) discard(x *recovery) {
 	w, a := r.w, &r.w.recoveries
 	h := first(w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting && h.hidden.IsZero() })
 	switch {
-	case h == nil || !h.broken() && (h.stage == up || !r.isTime(h.created.Add(40*time.Minute))):
+	case h == nil || !h.broken() && (h.stage == up && !r.isSplit() || !r.isTime(h.created.Add(40*time.Minute))):
 		a.broken = time.Time{}
 	case a.broken.IsZero():
 		a.broken = w.now
@@ -210,6 +210,12 @@ func (r recovering) discard(x *recovery) {
 	if h == nil && x.hasStranger(w) && a.made < w.setup.Recoverer.Tries && r.isTime(x.made.Add(time.Hour)) {
 		r.abort()
 	}
+}
+
+// isSplit: another voter joined the etcd of the seed, and most voters cannot be asked.
+func (r recovering) isSplit() bool {
+	answering, voters := r.w.answering()
+	return voters > 1 && answering <= voters/2
 }
 
 // hasStranger: a machine is there that the recovery does not give up.
