@@ -135,6 +135,7 @@ func (r recovering) attend(x *recovery) {
 	r.declareOff(x)
 	r.approve(x)
 	r.discard(x)
+	r.missSeed(x)
 	if !x.begun && r.w.hasQuorum() && r.isTime(x.made.Add(30*time.Minute)) {
 		r.abort()
 	}
@@ -209,6 +210,20 @@ func (r recovering) discard(x *recovery) {
 	}
 	if h == nil && x.hasStranger(w) && a.made < w.setup.Recoverer.Tries && r.isTime(x.made.Add(time.Hour)) {
 		r.abort()
+	}
+}
+
+// missSeed is a person who gives a recovery up whose seed somebody deleted.
+func (r recovering) missSeed(x *recovery) {
+	if x.seed.backup == "" || keeper(r).holds(x.seed.backup) {
+		x.missed = time.Time{}
+		return
+	}
+	if x.missed.IsZero() {
+		x.missed = r.w.now
+	}
+	if r.isTime(x.missed.Add(time.Hour)) {
+		r.drop(x)
 	}
 }
 
