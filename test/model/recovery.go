@@ -184,6 +184,8 @@ func isOfRecovery(v verb) bool {
 func (g inRecovery) judgeRecovery(s *state, t step) string {
 	r := s.rec
 	switch {
+	case g.dismisses(s, t):
+		return g.judgeLeader(s, t)
 	case !isOfRecovery(t.verb):
 		return "something else is done while a recovery goes on"
 	case !r.has(asked) || !r.has(approved):
@@ -206,6 +208,18 @@ func (g inRecovery) judgeRecovery(s *state, t step) string {
 		}
 	}
 	return ""
+}
+
+// dismisses: the member of a machine that was given up leaves the etcd that the seed began, or hands over.
+func (g inRecovery) dismisses(s *state, t step) bool {
+	on := t.on
+	if t.verb == moveLeader {
+		on = s.leader
+	}
+	if t.verb != moveLeader && t.verb != removeMember || s.rec.seeded == 0 {
+		return false
+	}
+	return on < 0 || on > 0 && s.hosts[on-1].has(deleting) && s.hosts[on-1].has(released)
 }
 
 // judgeGivenUp: who is given up was named, or restored the seed and is being deleted.

@@ -28,6 +28,8 @@ type Stored struct {
 	Taken time.Time
 	// Verified reports whether it was restored once.
 	Verified bool
+	// Held reports whether a recovery restores it, or will.
+	Held bool
 }
 
 // mostAhead is how far ahead of a clock a backup's time may be: managers that took turns may have had clocks that differ.
@@ -50,8 +52,8 @@ func NewestVerified(uid string, all []Stored, now time.Time) (Stored, bool) {
 }
 
 // Expired returns the names of the backups that retention deletes for the cluster with the UID, oldest first. It returns only backups
-// that have a manifest with this UID, and never the newest of these, nor the newest verified one. A backup whose time is ahead is not
-// judged before that time.
+// that have a manifest with this UID, and never the newest of these, the newest verified one, nor one that a recovery restores. A backup
+// whose time is ahead is not judged before that time.
 func Expired(r Retention, uid string, all []Stored, now time.Time) []string {
 	if r.KeepsAll() || uid == "" {
 		return nil
@@ -71,7 +73,7 @@ func Expired(r Retention, uid string, all []Stored, now time.Time) []string {
 	kept := make([]bool, len(own))
 	verified := slices.IndexFunc(own, func(s Stored) bool { return s.Verified })
 	for i := range own {
-		kept[i] = i == 0 || i == verified || i < r.Last
+		kept[i] = i == 0 || i == verified || i < r.Last || own[i].Held
 	}
 	for _, p := range []struct {
 		most   int

@@ -21,16 +21,16 @@ func at(text string) time.Time {
 func TestExpired(t *testing.T) {
 	// Two days of backups every 12 hours, older ones on other days. An x is one that was verified.
 	store := []Stored{
-		{"a", "u", at("2026-11-27 12:00"), false},
-		{"b", "u", at("2026-11-27 00:00"), true},
-		{"c", "u", at("2026-11-26 12:00"), false},
-		{"d", "u", at("2026-11-26 00:00"), true},
-		{"e", "u", at("2026-11-22 23:59"), true}, // a Sunday: the week before
-		{"f", "u", at("2026-10-31 00:00"), true},
-		{"g", "u", at("2026-10-01 00:00"), true},
-		{"h", "other", at("2026-01-01 00:00"), true},
-		{"i", "", at("2026-01-01 00:00"), true},
-		{"j", "u", time.Time{}, true},
+		{"a", "u", at("2026-11-27 12:00"), false, false},
+		{"b", "u", at("2026-11-27 00:00"), true, false},
+		{"c", "u", at("2026-11-26 12:00"), false, false},
+		{"d", "u", at("2026-11-26 00:00"), true, false},
+		{"e", "u", at("2026-11-22 23:59"), true, false}, // a Sunday: the week before
+		{"f", "u", at("2026-10-31 00:00"), true, false},
+		{"g", "u", at("2026-10-01 00:00"), true, false},
+		{"h", "other", at("2026-01-01 00:00"), true, false},
+		{"i", "", at("2026-01-01 00:00"), true, false},
+		{"j", "u", time.Time{}, true, false},
 	}
 	for name, test := range map[string]struct {
 		r    Retention
@@ -55,16 +55,29 @@ func TestExpired(t *testing.T) {
 	}
 }
 
+// TestExpiredHeld: a backup that a recovery restores is kept, however old it is.
+func TestExpiredHeld(t *testing.T) {
+	store := []Stored{
+		{"a", "u", at("2026-11-27 12:00"), true, false},
+		{"b", "u", at("2026-11-26 12:00"), true, false},
+		{"c", "u", at("2026-10-01 12:00"), true, true},
+		{"d", "u", at("2026-09-01 12:00"), false, true},
+	}
+	if got := strings.Join(Expired(Retention{Last: 1}, "u", store, at("2026-11-27 13:00")), " "); got != "b" {
+		t.Errorf("%q, want b", got)
+	}
+}
+
 // TestExpiredAhead: a backup with a time in the future takes the place of no other one, and is not deleted before its time has come. That
 // of a clock that goes a little ahead counts.
 func TestExpiredAhead(t *testing.T) {
 	now := at("2026-11-27 12:00")
 	store := []Stored{
-		{"a", "u", at("2026-11-27 10:00"), true},
-		{"b", "u", at("2026-11-27 11:00"), true},
-		{"c", "u", at("2026-11-27 11:30"), false},
-		{"x", "u", at("2027-11-27 00:00"), true},
-		{"y", "u", at("2027-11-28 00:00"), false},
+		{"a", "u", at("2026-11-27 10:00"), true, false},
+		{"b", "u", at("2026-11-27 11:00"), true, false},
+		{"c", "u", at("2026-11-27 11:30"), false, false},
+		{"x", "u", at("2027-11-27 00:00"), true, false},
+		{"y", "u", at("2027-11-28 00:00"), false, false},
 	}
 	for _, r := range []Retention{{Last: 1}, {Last: 2}, {Hourly: 1}, {Daily: 1}, {Weekly: 1}, {Monthly: 1}} {
 		if got := strings.Join(Expired(r, "u", store, now), " "); got != "a" {
@@ -113,7 +126,7 @@ func runTimeline(t *testing.T, random *rand.Rand, r Retention) int {
 	now, deleted := at("2026-01-30 00:00"), 0
 	for i := range 1 + random.IntN(24) {
 		now = now.Add(time.Duration(random.Int64N(int64(1) << (35 + random.IntN(15)))))
-		s := Stored{fmt.Sprintf("%02d", i), "u", now.Truncate(time.Second), random.IntN(3) > 0}
+		s := Stored{fmt.Sprintf("%02d", i), "u", now.Truncate(time.Second), random.IntN(3) > 0, random.IntN(8) == 0}
 		switch random.IntN(8) {
 		case 0:
 			s.UID = "other"
@@ -159,7 +172,7 @@ func judgeExpired(t *testing.T, store []Stored, expired []string, now time.Time)
 		}
 	}
 	for _, s := range store {
-		if slices.Contains(expired, s.Name) && (s.UID != "u" || s.Name == newest.Name || s.Name == proven.Name) {
+		if slices.Contains(expired, s.Name) && (s.UID != "u" || s.Held || s.Name == newest.Name || s.Name == proven.Name) {
 			t.Errorf("%+v is deleted; newest %s, newest verified %s", s, newest.Name, proven.Name)
 		}
 	}

@@ -37,6 +37,8 @@ func checkRecovery(o plan.Observed, s plan.Step) error {
 		return checkEndRecovery(o)
 	case plan.Write:
 		return checkSeededWrite(o, s)
+	case plan.MoveLeader, plan.RemoveMember:
+		return checkDismissed(o, s)
 	}
 	return fmt.Errorf("%s: not a step of a recovery", action(s))
 }
@@ -135,4 +137,22 @@ func checkEndRecovery(o plan.Observed) error {
 		}
 	}
 	return errors.New("no machine serves from the seed")
+}
+
+// checkDismissed: of the etcd that the seed began only a member leaves, or hands over, that is on a machine that was given up, or a learner
+// on no known machine.
+func checkDismissed(o plan.Observed, s plan.Step) error {
+	seeded, leaves := false, false
+	for _, m := range o.Machines {
+		seeded = seeded || m.Seeded && !m.Deleting
+	}
+	for _, e := range o.Etcd.Members {
+		on, err := machineNamed(o, e.Machine)
+		given := err == nil && isReleased(on) || err != nil && e.Learner
+		leaves = leaves || given && (s.Verb == plan.RemoveMember && e.ID == s.Member || s.Verb == plan.MoveLeader && e.Leader)
+	}
+	if !seeded || !leaves {
+		return fmt.Errorf("%s: not a step of a recovery", action(s))
+	}
+	return checkStep(o, s)
 }

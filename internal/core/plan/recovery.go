@@ -147,9 +147,37 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 	case m.standing == complete && s.Cluster.Reachable && s.Etcd.Agreed && quorum.Has(s.voters):
 		return do(Step{Verb: EndRecovery}, "Recovered", "%s serves from backup %s", m.Name, s.Recovery.Seed)
 	}
+	if v := s.dismiss(); v.decided {
+		return v
+	}
+	if len(s.voters) > 1 && !s.mayHaveQuorum() {
+		return wait("RecoveryFailed", "%s restored backup %s, and its etcd lost the quorum again: %s; delete Machine %s, and another restores the seed",
+			m.Name, s.Recovery.Seed, s.strength(), m.Name)
+	}
 	reason, doubt := s.doubt()
 	if v := s.keepInside(); v.decided && reason == "EtcdUnknown" {
 		return v // the snapshot may lack what lets etcd be asked
 	}
 	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
+}
+
+// dismiss removes the members of machines that were given up from the etcd that the seed began: one that a person declared off, and that was
+// not, may have joined it, and goes at any moment.
+func (s recovering) dismiss() opinion {
+	if _, doubt := s.doubt(); doubt != "" {
+		return pass("the members of etcd are not known: %s", doubt)
+	}
+	for i := range s.Etcd.Members {
+		e := &s.Etcd.Members[i]
+		if s.isOfGivenUp(e) && s.cannotSpare(e) == "" {
+			return s.takeOut(e, "Recovering", "etcd member "+e.label()+" joined the cluster of the seed, and its machine was given up")
+		}
+	}
+	return pass("no machine that was given up has a member")
+}
+
+// isOfGivenUp reports whether a member is on a machine that was given up, or a learner that can be on no other.
+func (s recovering) isOfGivenUp(e *Member) bool {
+	on := s.on(e.Machine)
+	return on != nil && on.isReleased() || on == nil && e.Learner && s.isOfReleased(e)
 }

@@ -39,11 +39,13 @@ var rules = []rule{
 			"done. Every machine that the person gave up is deleted together with its infrastructure. When none of them can answer " +
 			"any more, nor any API server, one new machine restores the seed and initialises the cluster. The recovery ends when that " +
 			"machine serves; the rules below then add the others. A machine that cannot be deleted holds the seed back until a person " +
-			"declares it off.",
+			"declares it off. If such a machine was not off and joins the cluster of the seed, its member is removed.",
 		gives: []Reason{
 			{"Recovering", BeginRecovery, "the recovery is approved, and etcd has no quorum"},
 			{"Recovering", GiveUp, "it is one of the machines that were given up"},
 			{"Recovering", Create, "no other machine can answer any more"},
+			{"Recovering", MoveLeader, "a leader hands over before it leaves"},
+			{"Recovering", RemoveMember, "its machine was given up, and joined the cluster of the seed all the same"},
 			{"Recovered", EndRecovery, "the new machine serves from the seed"},
 			{ChoreReason, Write, "the snapshot lacks permissions in the cluster without which etcd cannot be asked"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
@@ -51,7 +53,7 @@ var rules = []rule{
 			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
-			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster"},
+			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster; or its etcd lost its quorum again"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
 			{"NoEndpoint", Wait, "the endpoint of the API server is not known"},
 			{"TemplateInvalid", Wait, "machines cannot be made from the template"},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand"
 	"slices"
 	"strconv"
@@ -19,6 +20,9 @@ const (
 	StoreSlow Kind = "store slow" // For a while: a backup takes up to an hour
 	StoreLies Kind = "store lies" // the store has a backup that is not this cluster's newest verified one, whatever it says: see lie
 	TakeOne   Kind = "take one"   // a backup that the schedule asks for
+
+	StoreLoses  Kind = "store loses"  // somebody deletes the newest verified backup; N more than 0: another one
+	TwoManagers Kind = "two managers" // the manager of an older management cluster deletes by its own retention what the store has now
 )
 
 // gateSalt keeps what is drawn of backups before changes apart from what else is drawn of a seed.
@@ -70,16 +74,24 @@ func (s *Setup) disturbStore(r *rand.Rand, at time.Duration) {
 
 // archive is the store of backups, and what is known of it.
 type archive struct {
-	// has are the backups in the store, those that are not what they should be among them, and proven when the verified ones of this cluster
-	// were truly taken.
-	has    []backups.Stored
-	proven []time.Time
+	// has are the backups in the store, those that are not what they should be among them, and proven the verified ones that were truly
+	// taken of this cluster, also where the store has them no more.
+	has, proven []backups.Stored
+	lies        int
+	// deleted counts what retention deleted.
+	deleted int
 	// noted is what is written on the group's object: the newest verified backup, and since when one is needed.
 	noted plan.Backup
 	// began and due are when the backup that is under way was begun and ends; zero: none is.
 	began, due time.Time
 	// asked: the schedule asks for one. read: the store was read since something was put there.
 	asked, read bool
+	// deletes are what managers are about to delete, each in its order.
+	deletes []deletes
+	// robbed is when somebody else last deleted a backup.
+	robbed time.Time
+	// last is since when a deletion of the group waits for a last backup; zero: it does not, or a person said that it need not.
+	last time.Time
 }
 
 // gate is what backups mean for changes of a world, and who takes them.
@@ -95,6 +107,10 @@ func (g gate) befall(e Event) bool {
 		g.lie(e.N)
 	case TakeOne:
 		g.w.archive.asked = true
+	case StoreLoses:
+		keeper(g).rob(e.N)
+	case TwoManagers:
+		keeper(g).begin(backups.Retention{Last: 1})
 	default:
 		return false
 	}
@@ -103,7 +119,7 @@ func (g gate) befall(e Event) bool {
 
 // lie puts something into the store that is no newest verified backup of this cluster.
 func (g gate) lie(n int) {
-	b := backups.Stored{Name: "lie" + strconv.Itoa(len(g.w.archive.has)), UID: clusterUID, Taken: g.w.now, Verified: true}
+	b := backups.Stored{Name: "lie" + strconv.Itoa(g.w.archive.lies), UID: clusterUID, Taken: g.w.now, Verified: true}
 	switch n {
 	case 0: // a bucket was copied
 		b.UID = "u2"
@@ -112,10 +128,14 @@ func (g gate) lie(n int) {
 	case 2: // a clock was wrong, and is for longer than any life lasts
 		b.Taken = g.w.now.Add(100000 * time.Hour)
 	default: // an old one is written again
-		b.Taken = g.w.now.Add(-g.w.setup.Gate - time.Second)
+		b.Taken = g.w.now.Add(-cmp.Or(g.w.setup.Gate, 24*time.Hour) - time.Second)
+		if last := g.w.archive.last; !last.IsZero() && !b.Taken.Before(last) {
+			b.Taken = last.Add(-time.Second)
+		}
 	}
 	g.w.tell("the store has a backup of %s taken at %s, verified %t", b.UID, b.Taken.Sub(g.w.start), b.Verified)
 	g.w.archive.has = append(g.w.archive.has, b)
+	g.w.archive.lies++
 	g.w.archive.read = false
 }
 
@@ -123,21 +143,29 @@ func (g gate) lie(n int) {
 func (a *archive) isWanted(now time.Time) bool {
 	since := a.noted.Required
 	newest, found := backups.NewestVerified(clusterUID, a.has, now)
-	return a.asked || !since.IsZero() && (!found || newest.Taken.Before(since))
+	return a.asked || !since.IsZero() && (!found || newest.Taken.Before(since)) || a.lacksLast(now)
+}
+
+// lacksLast: a deletion of the group waits for a last backup.
+func (a *archive) lacksLast(now time.Time) bool {
+	newest, found := backups.NewestVerified(clusterUID, a.has, now)
+	return !a.last.IsZero() && (!found || newest.Taken.Before(a.last))
 }
 
 // keep is what who takes backups does by itself, and what the store does.
 func (g gate) keep() {
 	a := &g.w.archive
-	if g.w.setup.Gate == 0 && !g.w.setup.Recovers || g.w.lasts(StoreDown, 0) {
-		a.began, a.due = time.Time{}, time.Time{}
+	keeper(g).waive()
+	if !g.isUsed() || g.w.lasts(StoreDown, 0) {
+		a.began, a.due, a.deletes = time.Time{}, time.Time{}, nil
 		return
 	}
+	keeper(g).keep()
 	if !a.read {
 		g.read()
 	}
 	joins := slices.ContainsFunc(g.w.members, func(m *member) bool { return m.learner || m.name == "" })
-	fit := a.isWanted(g.w.now) && g.w.hasLeader() && !joins && !g.w.deleting
+	fit := a.isWanted(g.w.now) && g.w.hasLeader() && !joins && (!g.w.deleting || a.lacksLast(g.w.now))
 	if fit && a.due.IsZero() {
 		a.began, g.w.recoveries.began = g.w.now, g.w.recoveries.writes
 		a.asked = false
@@ -151,15 +179,19 @@ func (g gate) keep() {
 		g.w.recoveries.holds[a.store(a.began)] = g.w.recoveries.began
 		a.began = time.Time{}
 		g.read()
+		keeper(g).begin(g.w.setup.Retention)
 		g.keep() // another may have been asked for meanwhile
 	}
 }
 
+// isUsed: backups are taken in the world.
+func (g gate) isUsed() bool { return g.w.setup.Gate > 0 || g.w.setup.Recovers || g.w.setup.LastBackup }
+
 // store adds a verified backup of the cluster, and returns its name.
 func (a *archive) store(began time.Time) string {
 	name, taken := "b"+strconv.Itoa(len(a.proven)+1), began.Truncate(time.Second)
-	a.has = append(a.has, backups.Stored{Name: name, UID: clusterUID, Taken: taken, Verified: true})
-	a.proven = append(a.proven, taken)
+	stored := backups.Stored{Name: name, UID: clusterUID, Taken: taken, Verified: true}
+	a.has, a.proven = append(a.has, stored), append(a.proven, stored)
 	return name
 }
 
@@ -175,10 +207,11 @@ func (g gate) read() {
 
 // add is what can be seen of backups.
 func (g gate) add(o *plan.Observed) {
-	if g.w.setup.Gate == 0 {
+	if g.w.setup.Gate == 0 && !g.w.setup.LastBackup {
 		return
 	}
 	o.Policy.MaxBackupAge, o.Policy.BackupBeforeSingle, o.Group.Backup = g.w.setup.Gate, g.w.setup.GateSingle, g.w.archive.noted
+	o.Group.Backup.Last = g.w.archive.last
 	if g.w.lasts(StoreDown, 0) {
 		o.Group.Backup.Trouble = "the store does not answer"
 	}
@@ -195,7 +228,10 @@ func (g gate) needs(h *host) string {
 // lacks: a change waits for a backup, as far as the truth goes.
 func (g gate) lacks() bool {
 	s := g.w.setup
-	if s.Gate == 0 || slices.ContainsFunc(g.w.archive.proven, func(taken time.Time) bool { return g.w.now.Sub(taken) <= s.Gate }) {
+	young := func(b backups.Stored) bool {
+		return g.w.now.Sub(b.Taken) <= s.Gate && (!g.w.archive.read || keeper(g).holds(b.Name))
+	}
+	if s.Gate == 0 || slices.ContainsFunc(g.w.archive.proven, young) {
 		return false
 	}
 	single := s.GateSingle && len(g.w.hosts) == 1
@@ -216,6 +252,9 @@ func (g gate) holds() bool {
 func (g gate) judge(s plan.Step, fresh bool) {
 	if a := &g.w.archive; fresh && s.Verb == plan.RequestBackup && !a.noted.Required.IsZero() && a.isWanted(g.w.now) && !a.asked {
 		g.w.blame("%s, and one was asked for and has not come", s)
+	}
+	if fresh {
+		keeper(g).judgeLast(s)
 	}
 	if !fresh || g.w.deleting || !g.w.initialised || !g.lacks() {
 		return

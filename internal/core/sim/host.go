@@ -135,10 +135,13 @@ func (h *host) ails() bool {
 // isCorrupt: its member has other data than the others.
 func (h *host) isCorrupt() bool { return h.member != nil && h.member.corrupt && !h.member.removed }
 
-// isHeadless: it came up, and its etcd is stopped for good.
+// isHeadless: its member has joined, and its etcd is stopped for good.
 func (h *host) isHeadless() bool {
 	m := h.member
-	return h.stage == up && m != nil && (m.removed || !m.running && m.back.IsZero())
+	if m == nil || h.stage < raising {
+		return false
+	}
+	return h.stage == up && m.removed || !m.running && m.back.IsZero()
 }
 
 // serving: its API server could answer.

@@ -170,7 +170,8 @@ func (w *World) judgeKept(gone *host, s plan.Step) {
 func (w *World) judgeAway(h *host) {
 	running, all := w.voters()
 	others := w.count(func(o *host) bool { return o != h && (o.ails() || o.deleting || !w.works(o)) })
-	if !w.setup.External && all > 1 && running <= all/2 && others == 0 && all == h.update.voters {
+	gone := slices.ContainsFunc(w.members, func(m *member) bool { return !m.learner && !slices.Contains(w.hosts, m.host) })
+	if !w.setup.External && all > 1 && running <= all/2 && others == 0 && !gone && all == h.update.voters {
 		w.blame("%s goes away for its update, and %d of %d voters are left", h.name, running, all)
 	}
 }

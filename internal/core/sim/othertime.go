@@ -239,12 +239,13 @@ func (w *World) noteNumber(o plan.Observed) {
 	}
 }
 
-// judgeTwice: nobody gets the name of a machine or of a member that is there.
+// judgeTwice: nobody gets the name of a machine or of a member that is there. Nobody can know the name of a machine of the cluster before a
+// seed began another one, in which nothing tells of it.
 func (w *World) judgeTwice(s plan.Step) {
 	if s.Seed {
 		return // while no API server answers nobody can know of either
 	}
-	if h := w.named(s.Machine); h != nil && !h.hidden.IsZero() {
+	if h := w.named(s.Machine); h != nil && !h.hidden.IsZero() && (h.old == nil || w.tellsOf(h)) {
 		w.blame("%s, and there is a machine of that name, which is not known", s)
 	}
 	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.name == s.Machine }); i >= 0 {

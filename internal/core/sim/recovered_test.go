@@ -94,3 +94,37 @@ func TestRecoveriesHappen(t *testing.T) {
 		}
 	}
 }
+
+// TestRetentionHappens: in enough of the worlds of TestRecoveredWorlds old backups are deleted, beside people and other managers, and
+// deletions of the group wait for a last backup, get one, or are no longer waited for.
+func TestRetentionHappens(t *testing.T) {
+	const worlds = 1500
+	got := map[string]int{}
+	count := func(what string, is bool) {
+		if is {
+			got[what]++
+		}
+	}
+	for seed := range int64(worlds) {
+		w := New(Recovered(seed))
+		if _, err := w.live(); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		a := &w.archive
+		got["deleted"] += a.deleted
+		count("some deleted", a.deleted > 0)
+		count("somebody else deleted one", !a.robbed.IsZero())
+		count("deleted after a recovery", a.deleted > 0 && w.recoveries.cluster > 0)
+		count("a last backup taken", w.finished && !a.last.IsZero())
+		count("a last backup given up", w.finished && w.setup.LastBackup && w.initialised && a.last.IsZero())
+	}
+	t.Log(got)
+	for what, least := range map[string]int{
+		"deleted": 500, "some deleted": 200, "somebody else deleted one": 50, "deleted after a recovery": 50,
+		"a last backup taken": 20, "a last backup given up": 10,
+	} {
+		if got[what] < least {
+			t.Errorf("%s: %d times, at least %d are expected of %d worlds", what, got[what], least, worlds)
+		}
+	}
+}

@@ -135,6 +135,7 @@ func (r recovering) attend(x *recovery) {
 	r.declareOff(x)
 	r.approve(x)
 	r.discard(x)
+	r.missSeed(x)
 	if !x.begun && r.w.hasQuorum() && r.isTime(x.made.Add(30*time.Minute)) {
 		r.abort()
 	}
@@ -197,7 +198,7 @@ func (r recovering) discard(x *recovery) {
 	w, a := r.w, &r.w.recoveries
 	h := first(w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting && h.hidden.IsZero() })
 	switch {
-	case h == nil || !h.broken() && (h.stage == up || !r.isTime(h.created.Add(40*time.Minute))):
+	case h == nil || !h.broken() && (h.stage == up && !r.isSplit() || !r.isTime(h.created.Add(40*time.Minute))):
 		a.broken = time.Time{}
 	case a.broken.IsZero():
 		a.broken = w.now
@@ -210,6 +211,26 @@ func (r recovering) discard(x *recovery) {
 	if h == nil && x.hasStranger(w) && a.made < w.setup.Recoverer.Tries && r.isTime(x.made.Add(time.Hour)) {
 		r.abort()
 	}
+}
+
+// missSeed is a person who gives a recovery up whose seed somebody deleted.
+func (r recovering) missSeed(x *recovery) {
+	if x.seed.backup == "" || keeper(r).holds(x.seed.backup) {
+		x.missed = time.Time{}
+		return
+	}
+	if x.missed.IsZero() {
+		x.missed = r.w.now
+	}
+	if r.isTime(x.missed.Add(time.Hour)) {
+		r.drop(x)
+	}
+}
+
+// isSplit: another voter joined the etcd of the seed, and most voters cannot be asked.
+func (r recovering) isSplit() bool {
+	answering, voters := r.w.answering()
+	return voters > 1 && answering <= voters/2
 }
 
 // hasStranger: a machine is there that the recovery does not give up.

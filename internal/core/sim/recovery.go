@@ -59,6 +59,7 @@ func Recovered(seed int64) Setup {
 		s.Gate = pick(r, 10*time.Minute, time.Hour)
 		s.Gated = map[int]bool{2: true, 3: r.Intn(2) == 0}
 	}
+	s.drawRetention(seed)
 	return s
 }
 
@@ -142,6 +143,7 @@ type recovery struct {
 	hasty       bool // a person approves it as soon as its seed is there
 	changes     int  // of its object
 	fencing     map[string]time.Time
+	missed      time.Time // since when the store has its seed no more
 }
 
 // source is the backup that a recovery restores, and which writes it holds.
@@ -404,6 +406,9 @@ func (r recovering) plant(h *host) {
 		a.retired = append(a.retired, m)
 		if o := m.host; o != h && o.member == m {
 			o.old, o.member = m, &member{id: m.id, host: o, name: m.name, removed: true, cluster: m.cluster}
+		}
+		if o := m.host; o != h && o.isForgotten() && o.ends.IsZero() {
+			o.ends = w.now.Add(time.Minute) // no etcd that is asked holds it any more
 		}
 	}
 	a.cluster++

@@ -27,6 +27,7 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 		r.judgeStep(s, x)
 	case x == nil:
 	case x.begun && s.Verb == plan.Write && r.isSeededUp(x): // judgeWrite asks what is written
+	case x.begun && r.isSeededUp(x) && r.dismisses(s): // judgeRemoval asks what is left
 	case x.begun && s.Acts() && !r.w.deleting:
 		r.w.blame("%s, and recovery r%d has begun", d, x.id)
 	default:
@@ -37,6 +38,15 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 // isSeededUp: the machine that restored the seed stays, and its API server answers.
 func (r recoveryJudge) isSeededUp(x *recovery) bool {
 	return r.w.reachable() && slices.ContainsFunc(r.w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting })
+}
+
+// dismisses: a step removes a member of a machine that was given up and joined the cluster of the seed, or takes the leadership from it.
+func (r recoveryJudge) dismisses(s plan.Step) bool {
+	m := r.w.leader
+	if s.Verb == plan.RemoveMember {
+		m = r.w.memberByID(s.Member)
+	}
+	return (s.Verb == plan.RemoveMember || s.Verb == plan.MoveLeader) && m != nil && r.w.isDoomed(m.host)
 }
 
 // judgeSeen: no recovery begins, and no seed is planted, while an API server is seen to answer: there is a quorum.
@@ -313,6 +323,6 @@ var recoveryDecisions = []personalDecision{
 	}},
 	{[]string{"RecoveryFencing"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) || w.reachable() }},
 	{[]string{"RecoveryFailed", "RecoverySeeding"}, func(w *World, said string) bool {
-		return w.isNamed(said, func(h *host) bool { return h.seededBy > 0 && !w.works(h) })
+		return w.isNamed(said, func(h *host) bool { return h.seededBy > 0 && (!w.works(h) || !w.hasQuorum()) })
 	}},
 }

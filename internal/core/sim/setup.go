@@ -4,6 +4,7 @@ import (
 	"math/rand"
 	"time"
 
+	backups "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -95,6 +96,9 @@ type Setup struct {
 	Gate       time.Duration
 	Gated      map[int]bool
 	GateSingle bool
+	// Retention is which backups are kept; the zero value: all. LastBackup: a deletion of the group waits for a last one.
+	Retention  backups.Retention
+	LastBackup bool
 	// ByExtension: a Runtime Extension of somebody else updates machines in place, which says at first what Answer is the number of: it can
 	// change all, not all, or nothing.
 	ByExtension bool
@@ -186,6 +190,7 @@ func Random(seed int64) Setup {
 	s.drawApproval(seed)
 	s.drawLimit(seed)
 	s.drawGate(seed)
+	s.drawRetention(seed)
 	s.drawWindows(seed)
 	s.drawDecisions(seed, Hide)
 	return s

@@ -147,6 +147,7 @@ func (w *World) moments(at func(time.Time)) {
 	}
 	w.versionMoments(at)
 	at(w.archive.due)
+	keeper{w}.moments(at)
 	for _, due := range w.recoveries.dues {
 		at(due)
 	}
@@ -272,6 +273,7 @@ func (w *World) befallGroup(e Event) {
 		}
 		w.tell("the group is deleted")
 		w.deleting, w.workersUntil = true, w.now.Add(time.Duration(5+w.rand.Intn(60))*time.Second)
+		keeper{w}.end()
 	case Restart:
 		w.tell("the controller starts anew")
 		w.restart()
@@ -397,7 +399,7 @@ func (w *World) recover(h *host) {
 func (w *World) restart() {
 	w.seen = map[string]sight{}
 	w.looks = nil
-	w.archive.began, w.archive.due, w.archive.read = time.Time{}, time.Time{}, false
+	w.archive.began, w.archive.due, w.archive.read, w.archive.deletes = time.Time{}, time.Time{}, false, nil
 }
 
 func (w *World) number(n int) *host {

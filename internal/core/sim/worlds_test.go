@@ -62,6 +62,15 @@ var failedRecovered = map[int64]string{
 	1001314: "the judge let a machine that no object tells of keep the seed from the next",
 	1007423: "the judge wanted an update to be recorded of a machine that a recovery gives up",
 	1031575: "a machine that restores the seed lost its labels, and another was made that could fetch it too",
+	1002723: "a machine that a person declared off joined the cluster of the seed, and took its quorum along when it went",
+	1023568: "the judge wanted the name of a machine to be avoided of which nothing in the restored cluster tells",
+	1024814: "the same, of a machine that joined after the backup was taken",
+	1031677: "the judge took an update for the only failure although the voter of a machine that is gone counted as well",
+	1034456: "a backup that was asked for while another was being taken was never begun",
+	2029187: "a person added a voter to the etcd of the seed, which lost its quorum, and nobody was told what to do",
+	1037131: "the judge knew of no machine that is broken whose etcd lost its disk before it came up",
+	2003941: "a person did not switch off a machine of before, which is not known any more, once the seed's etcd had taken its place",
+	2028974: "the same, of the machine that an older management cluster does not know",
 }
 
 // failedUncommon are the same of worlds in which happens what seldom does.

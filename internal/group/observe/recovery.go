@@ -108,6 +108,27 @@ func RecoveryOf(all []EtcdRecovery, cluster string) *EtcdRecovery {
 	return found
 }
 
+// HeldBackups returns the names of the backups that the EtcdRecoveries of a namespace name, or have found, and that have not ended. Retention
+// keeps them: newer ones may be taken before a person approves the recovery.
+func HeldBackups(ctx context.Context, c client.Reader, namespace string) (map[string]bool, error) {
+	list := &backupv1alpha1.EtcdRecoveryList{}
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing the EtcdRecoveries of namespace %s: %w", namespace, err)
+	}
+	held := map[string]bool{}
+	for i := range list.Items {
+		r := &list.Items[i]
+		if r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] != "" {
+			continue
+		}
+		held[r.Spec.Backup] = true
+		if seed := SeedOf(r); seed != nil {
+			held[seed.Backup] = true
+		}
+	}
+	return held, nil
+}
+
 func compareRecoveries(a, b *EtcdRecovery) int {
 	begun := func(r *EtcdRecovery) int {
 		if r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "" {

@@ -196,12 +196,17 @@ func (l *look) proves(now time.Time) bool {
 // retain deletes what retention does not keep, and what uploads left behind. Nobody waits for it: what fails is tried after the next
 // backup.
 func (c *Controller) retain(ctx context.Context, l *look) {
+	stored, failed := c.held(ctx, l)
+	if failed != nil {
+		ctrl.LoggerFrom(ctx).Info("Deleting old backups failed", "message", shown(failed))
+		return
+	}
 	given := l.spec.Retention
 	r := backup.Retention{
 		Last: int(ptr.Deref(given.Last, 0)), Hourly: int(ptr.Deref(given.Hourly, 0)), Daily: int(ptr.Deref(given.Daily, 0)),
 		Weekly: int(ptr.Deref(given.Weekly, 0)), Monthly: int(ptr.Deref(given.Monthly, 0)),
 	}
-	deleted, failed := l.catalog.DeleteAll(ctx, backup.Expired(r, l.catalog.UID, l.stored(), time.Now()))
+	deleted, failed := l.catalog.DeleteAll(ctx, backup.Expired(r, l.catalog.UID, stored, time.Now()))
 	for _, name := range deleted {
 		ctrl.LoggerFrom(ctx).Info("Deleted a backup that retention does not keep", "backup", name)
 	}
@@ -211,4 +216,17 @@ func (c *Controller) retain(ctx context.Context, l *look) {
 	if l.kept = errors.Is(failed, store.ErrForbidden); failed != nil && !l.kept {
 		ctrl.LoggerFrom(ctx).Info("Deleting old backups failed", "message", shown(fmt.Errorf("deleting old backups: %w", failed)))
 	}
+}
+
+// held returns the backups in the store. Those are held that a recovery of the namespace restores, or will.
+func (c *Controller) held(ctx context.Context, l *look) ([]backup.Stored, error) {
+	held, err := observe.HeldBackups(ctx, c.Client, l.object.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	all := l.stored()
+	for i := range all {
+		all[i].Held = held[all[i].Name]
+	}
+	return all, nil
 }

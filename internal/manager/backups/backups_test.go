@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -250,6 +251,43 @@ func TestAhead(t *testing.T) {
 	}
 	if len(l.entries) != 2 || l.entries[0].Name != good || l.entries[1].Name != ahead {
 		t.Errorf("retention left %d backups, want %s and %s", len(l.entries), good, ahead)
+	}
+}
+
+// TestHeld: retention keeps the backups that recoveries name or have found, until they have ended.
+func TestHeld(t *testing.T) {
+	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Backup.Retention.Last = ptr.To(int32(1)) }, hostStore())
+	now := time.Now().UTC().Truncate(time.Second)
+	var names []string
+	for age := range 5 {
+		names = append(names, put(t, s.catalog(uid), now.Add(-time.Duration(age+1)*time.Hour), true))
+	}
+	recovery := func(name, of string, annotations map[string]string) {
+		t.Helper()
+		r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Annotations: annotations}}
+		r.Spec.ClusterName, r.Spec.Backup = "demo", of
+		if err := s.c.Create(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovery("named", names[1], nil)
+	recovery("found", "", map[string]string{backupv1alpha1.RecoverySeedAnnotation: fmt.Sprintf(`{"backup":%q,"sha256":"ab"}`, names[2])})
+	recovery("ended", names[3], map[string]string{backupv1alpha1.RecoveryEndedAnnotation: "x"})
+	kcp, _, _ := s.look()
+	l := &look{object: kcp, spec: kcp.Spec.Backup, catalog: s.catalog(uid), known: &known{}}
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.retain(t.Context(), l)
+	if err := l.list(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range l.entries {
+		left = append(left, e.Name)
+	}
+	if want := []string{names[2], names[1], names[0]}; !slices.Equal(left, want) {
+		t.Errorf("retention left %q, want %q", left, want)
 	}
 }
 
