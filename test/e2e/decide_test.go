@@ -18,9 +18,9 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
-// decides: a machine is not known any more, because its Machine lost its labels, and its member answers and votes. A decision that was
-// taken for other facts removes nobody and is taken away; `quorate decide` shows the choice, and by it the member leaves and another
-// machine comes.
+// decides: a machine is not known any more, because its Machine lost its labels and its owner, and its member answers and votes. A decision
+// that was taken for other facts removes nobody and is taken away; `quorate decide` shows the choice, and by it the member leaves and
+// another machine comes.
 func decides(t *testing.T, e *environment) {
 	const name = "decide"
 	e.up(t, name, "--replicas", "3")
@@ -35,6 +35,7 @@ func decides(t *testing.T, e *environment) {
 	labelless := m.DeepCopy()
 	delete(labelless.Labels, clusterv1.MachineControlPlaneLabel)
 	delete(labelless.Labels, clusterv1.MachineControlPlaneNameLabel)
+	labelless.OwnerReferences = nil // while it has its owner, Quorate gives it its labels back
 	if err := c.Patch(t.Context(), labelless, client.MergeFrom(m)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +90,7 @@ func decides(t *testing.T, e *environment) {
 		return ""
 	})
 	e.hasNothingToDo(t, name)
+	e.takeDown(t, name)
 }
 
 // decidesFor writes a decision about a member by hand, with a digest of other facts.

@@ -66,6 +66,16 @@ func isBeforeJoin(o plan.Observed, s plan.Step) bool {
 	return false
 }
 
+// isOfClients: the step writes what clients need to reach the cluster, as the kubeconfig.
+func isOfClients(o plan.Observed, s plan.Step) bool {
+	for _, c := range o.Cluster.Chores {
+		if c.Name == s.Chore {
+			return c.Due == plan.DueNow
+		}
+	}
+	return false
+}
+
 // barsJoins: what machines are made with is missing, or a person must mend what they need to join.
 func barsJoins(c plan.Cluster) bool {
 	for _, k := range c.Chores {

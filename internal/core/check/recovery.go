@@ -36,7 +36,7 @@ func checkRecovery(o plan.Observed, s plan.Step) error {
 	case plan.EndRecovery:
 		return checkEndRecovery(o)
 	case plan.Write:
-		return checkSeededWrite(o, s)
+		return checkRecoveryWrite(o, s)
 	case plan.MoveLeader, plan.RemoveMember:
 		return checkDismissed(o, s)
 	}
@@ -90,13 +90,14 @@ func checkGiveUp(o plan.Observed, s plan.Step) error {
 	return nil
 }
 
-// checkSeededWrite: beside a recovery only what a cluster needs so that etcd can be asked is written, into the one that the seed began.
-func checkSeededWrite(o plan.Observed, s plan.Step) error {
+// checkRecoveryWrite: beside a recovery only what shows the cluster is written: the kubeconfig, and, into the cluster that the seed
+// began, what lets etcd be asked.
+func checkRecoveryWrite(o plan.Observed, s plan.Step) error {
 	seeded := slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Seeded && !m.Deleting })
-	if !seeded || !isBeforeJoin(o, s) || isOfSpec(o, s) {
-		return fmt.Errorf("%s: not a step of a recovery", action(s))
+	if isOfClients(o, s) || seeded && isBeforeJoin(o, s) && !isOfSpec(o, s) {
+		return checkWrite(o, s)
 	}
-	return checkWrite(o, s)
+	return fmt.Errorf("%s: not a step of a recovery", action(s))
 }
 
 // checkSeed: no old voter may answer beside the cluster that the seed begins, and there is one such cluster only.

@@ -270,6 +270,9 @@ type Machine struct {
 	CannotJoin string `json:"cannotJoin,omitempty"`
 	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
 	Gone bool `json:"gone,omitempty"`
+	// Off: it is being deleted, and a person declared it off for good in a recovery that has begun: its infrastructure may never go. CannotJoin
+	// says so.
+	Off bool `json:"off,omitempty"`
 	// Seeded: it was made by the seed of the group's recovery.
 	Seeded bool `json:"seeded,omitempty"`
 	// JoinsAsVoter: what runs on it adds its member as a voter, whatever the policy says of what is wanted now.

@@ -24,6 +24,9 @@ func recoverBySeed(s *state) opinion {
 	case r.Approved.IsZero():
 		return wait("RecoveryUnapproved", "recovery %s was changed after it began: approve it again", r.Name)
 	}
+	if v := bootstrapSecrets(s); v.decided {
+		return v // without a kubeconfig nobody sees whether an API server answers
+	}
 	on := recovering{s}
 	m := on.seeded()
 	if v := on.strangers(); m == nil && v.decided {
@@ -61,6 +64,9 @@ func (s recovering) begin() opinion {
 	}
 	if v := s.unplaced(); v.decided {
 		return v
+	}
+	if v := bootstrapSecrets(s.state); v.decided {
+		return v // it may show that an API server answers
 	}
 	given := count(len(r.GiveUp), "machine")
 	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)

@@ -36,10 +36,11 @@ var rules = []rule{
 	{
 		name: "recover",
 		says: "Once a person has approved a recovery by a seed, within the last 15 minutes, and etcd has no quorum, nothing else is " +
-			"done. Every machine that the person gave up is deleted together with its infrastructure. When none of them can answer " +
-			"any more, nor any API server, one new machine restores the seed and initialises the cluster. The recovery ends when that " +
-			"machine serves; the rules below then add the others. A machine that cannot be deleted holds the seed back until a person " +
-			"declares it off. If such a machine was not off and joins the cluster of the seed, its member is removed.",
+			"done, except that a missing kubeconfig is written: without one nobody sees whether an API server answers. Every machine " +
+			"that the person gave up is deleted together with its infrastructure. When none of them can answer any more, nor any API " +
+			"server, one new machine restores the seed and initialises the cluster. The recovery ends when that machine serves; the " +
+			"rules below then add the others. A machine that cannot be deleted holds the seed back until a person declares it off. If " +
+			"such a machine was not off and joins the cluster of the seed, its member is removed.",
 		gives: []Reason{
 			{"Recovering", BeginRecovery, "the recovery is approved, and etcd has no quorum"},
 			{"Recovering", GiveUp, "it is one of the machines that were given up"},
@@ -47,7 +48,7 @@ var rules = []rule{
 			{"Recovering", MoveLeader, "a leader hands over before it leaves"},
 			{"Recovering", RemoveMember, "its machine was given up, and joined the cluster of the seed all the same"},
 			{"Recovered", EndRecovery, "the new machine serves from the seed"},
-			{ChoreReason, Write, "the snapshot lacks permissions in the cluster without which etcd cannot be asked"},
+			{ChoreReason, Write, "the kubeconfig is missing or expires within 30 days, or the snapshot lacks permissions to ask etcd"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
 			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},

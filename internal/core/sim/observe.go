@@ -115,7 +115,7 @@ func (w *World) Observe() plan.Observed {
 			Repair: w.setup.Repair, InPlace: w.setup.InPlace, MemberAdd: w.setup.MemberAdd,
 		},
 		Cluster: plan.Cluster{
-			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.reachable(),
+			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.kubeconfig && w.reachable(),
 		},
 	}
 	if !w.setup.External {

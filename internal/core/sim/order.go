@@ -306,7 +306,7 @@ func (w *World) isClear() bool {
 
 // isSeen: the API server and etcd answer, and most voters are proven healthy.
 func (w *World) isSeen() bool {
-	if w.setup.External || !w.reachable() || w.lasts(BlindAPI, 0) || w.now.Before(w.refusedUntil) {
+	if w.setup.External || !w.kubeconfig || !w.reachable() || w.lasts(BlindAPI, 0) || w.now.Before(w.refusedUntil) {
 		return false
 	}
 	answering, voters := w.answering()

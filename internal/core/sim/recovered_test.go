@@ -17,6 +17,15 @@ func recoverable(replicas int, events ...Event) Setup {
 // lost is the loss of a machine.
 func lost(n int) Event { return Event{At: time.Hour, Kind: Kill, N: n} }
 
+// withoutKubeconfig deletes the kubeconfig again and again while the recovery of a loss is prepared, begins and waits.
+func withoutKubeconfig() []Event {
+	var all []Event
+	for after := 2 * time.Minute; after < 4*time.Minute; after += 10 * time.Second {
+		all = append(all, Event{At: time.Hour + after, Kind: NoKubeconfig})
+	}
+	return all
+}
+
 // recovered are worlds that must be as wanted after a recovery, soon after the last event.
 var recovered = []struct {
 	name   string
@@ -33,6 +42,8 @@ var recovered = []struct {
 		Event{At: time.Hour, Kind: ForceDelete, N: 3}), 30 * time.Minute},
 	{"the store is down when the quorum is lost", recoverable(3,
 		Event{At: time.Hour, Kind: StoreDown, For: 20 * time.Minute}, lost(2), lost(3)), time.Hour},
+	{"the kubeconfig is missing, as in another management cluster", recoverable(3, append([]Event{lost(1), lost(2), lost(3)},
+		withoutKubeconfig()...)...), 30 * time.Minute},
 	{"the controller starts anew in the middle", recoverable(3, lost(2), lost(3),
 		Event{At: time.Hour + 2*time.Minute, Kind: Restart}, Event{At: time.Hour + 150*time.Second, Kind: Restart}), 30 * time.Minute},
 }

@@ -25,7 +25,7 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 	switch {
 	case isOfRecovery(s):
 		r.judgeStep(s, x)
-	case x == nil:
+	case x == nil, writes(s, kubeconfig):
 	case x.begun && s.Verb == plan.Write && r.isSeededUp(x): // judgeWrite asks what is written
 	case x.begun && r.isSeededUp(x) && r.dismisses(s): // judgeRemoval asks what is left
 	case x.begun && s.Acts() && !r.w.deleting:

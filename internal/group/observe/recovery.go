@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
@@ -152,6 +153,7 @@ func addRecovery(ctx context.Context, t *Observer) error {
 	if err != nil {
 		return fmt.Errorf("listing the EtcdRecoveries of cluster %s: %w", t.Cluster.Name, err)
 	}
+	t.Off = declaredOff(list.Items, t.Cluster.Name, string(t.Cluster.UID))
 	r := RecoveryOf(list.Items, t.Cluster.Name)
 	if r == nil {
 		return nil
@@ -165,6 +167,31 @@ func addRecovery(ctx context.Context, t *Observer) error {
 		t.Facts.Recovery.Seed = s.Backup
 	}
 	return nil
+}
+
+// declaredOff returns the machines of a cluster that a person declared off, by approved recoveries that began, and when each was created.
+func declaredOff(all []EtcdRecovery, cluster, uid string) map[string]metav1.Time {
+	off := map[string]metav1.Time{}
+	for i := range all {
+		r := &all[i]
+		begun := r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != ""
+		if r.Spec.ClusterName != cluster || !begun || RecoveryApproved(r, uid).IsZero() {
+			continue
+		}
+		for _, name := range r.Spec.Off {
+			if at := off[name]; at.Before(&r.CreationTimestamp) {
+				off[name] = r.CreationTimestamp
+			}
+		}
+	}
+	return off
+}
+
+// isOff reports whether a person declared off for good a machine that is being deleted, in a recovery that was asked for after the machine
+// was made. It had its member in a cluster of etcd that is no more.
+func (o matching) isOff(m *Machine) bool {
+	at, off := o.Off[m.Name]
+	return off && !m.DeletionTimestamp.IsZero() && !at.Before(&m.CreationTimestamp)
 }
 
 // isGone reports whether nothing is left of a machine on its host: its infrastructure says so, or, in a recovery, Cluster API has deleted

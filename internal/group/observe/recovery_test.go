@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -99,6 +100,40 @@ func TestRecoveryOf(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q is carried out, want %q", got, want)
+		}
+	}
+}
+
+// TestDeclaredOff: nothing joins from a machine that a person declared off for a recovery, also after its end. It may while that is not
+// approved, or was meant for a machine of before.
+func TestDeclaredOff(t *testing.T) {
+	const uid = "c1"
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	gone := metav1.NewTime(at.Add(time.Minute))
+	for what, test := range map[string]struct {
+		change func(r *EtcdRecovery, m *clusterv1.Machine)
+		off    bool
+	}{
+		"declared off":           {func(*EtcdRecovery, *clusterv1.Machine) {}, true},
+		"the recovery has ended": {func(r *EtcdRecovery, _ *clusterv1.Machine) { r.Annotations[RecoveryEndedAnnotation] = "t" }, true},
+		"made in that second":    {func(r *EtcdRecovery, m *clusterv1.Machine) { m.CreationTimestamp = r.CreationTimestamp }, true},
+		"it has not begun":       {func(r *EtcdRecovery, _ *clusterv1.Machine) { delete(r.Annotations, RecoveryBegunAnnotation) }, false},
+		"changed since":          {func(r *EtcdRecovery, _ *clusterv1.Machine) { r.Spec.Off = append(r.Spec.Off, "cp-9") }, false},
+		"of another cluster":     {func(r *EtcdRecovery, _ *clusterv1.Machine) { r.Spec.ClusterName = "other" }, false},
+		"another machine":        {func(_ *EtcdRecovery, m *clusterv1.Machine) { m.Name = "cp-2" }, false},
+		"it stays":               {func(_ *EtcdRecovery, m *clusterv1.Machine) { m.DeletionTimestamp = nil }, false},
+		"made later":             {func(_ *EtcdRecovery, m *clusterv1.Machine) { m.CreationTimestamp = gone }, false},
+	} {
+		r, m := recoveryOf(), &clusterv1.Machine{}
+		r.CreationTimestamp, r.Spec.Off = metav1.NewTime(at), []string{"cp-1"}
+		r.Annotations[RecoveryBegunAnnotation] = at.Format(time.RFC3339)
+		r.Annotations[controlplanev1.ApprovedAnnotation] = RecoveryDigest(r, uid)
+		r.Annotations[controlplanev1.ApprovedByAnnotation] = at.Format(time.RFC3339) + " jane"
+		m.Name, m.CreationTimestamp, m.DeletionTimestamp = "cp-1", metav1.NewTime(at.Add(-time.Minute)), &gone
+		test.change(r, m)
+		o := matching{&View{Off: declaredOff([]EtcdRecovery{*r}, "demo", uid)}}
+		if why := o.cannotJoin(&Machine{Machine: m}); (why != "") != test.off {
+			t.Errorf("%s: it cannot join because %q", what, why)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -54,6 +55,8 @@ type View struct {
 	Updates inplace.Seen
 	// Recovery is the recovery by a seed that is asked for; nil: none is.
 	Recovery *EtcdRecovery
+	// Off has the machines that a person declared off, in recoveries that are under way or ended, and when: none of them may join.
+	Off map[string]metav1.Time
 	// Facts are what a decision may depend on, and Assessed what the rules make of them: it is there once the facts are complete.
 	Facts    plan.Observed
 	Assessed plan.Assessment
@@ -138,7 +141,8 @@ func (o *View) AddWorkload(view workload.View, components []string) {
 		*m.Facts = MachineFacts(m.Machine, m.Node, view, components)
 		m.Facts.Failed = machine.Failure(m.Machine, m.Infrastructure, m.Facts.Host != "")
 		at := matching{o}
-		m.Facts.CannotJoin, m.Facts.Gone, m.Facts.Seeded = at.cannotJoin(m), at.isGone(m), at.isSeeded(m)
+		m.Facts.CannotJoin, m.Facts.Gone = at.cannotJoin(m), at.isGone(m)
+		m.Facts.Seeded, m.Facts.Off = at.isSeeded(m), at.isOff(m)
 	}
 }
 
@@ -308,6 +312,8 @@ func (o matching) cannotJoin(m *Machine) string {
 	switch {
 	case o.isGone(m):
 		return gone
+	case o.isOff(m):
+		return "a person declared it off for a recovery"
 	case o.ranEtcd(m.Node):
 		return "its etcd was started: there is pod etcd-" + m.Node.Name
 	case o.memberRemoved(m):

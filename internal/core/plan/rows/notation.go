@@ -44,7 +44,7 @@ import (
 // D what is outdated needs a backup first
 // R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
 // part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
-// failed           Z it was made by the seed   ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
+// failed   O a person declared it off   Z it was made by the seed   ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
 // A member is the number of its machine, and marks: ^ leads, l learner, u not
 // started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
@@ -53,7 +53,7 @@ import (
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVEDZ-]|W[wbdf]|!!|!-|!)*)$`)
+	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVEDZO-]|W[wbdf]|!!|!-|!)*)$`)
 	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixup?*AK])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
 )
@@ -448,6 +448,8 @@ func markLife(m *plan.Machine, k string, ago time.Duration) {
 		m.CannotJoin = "its etcd member was removed"
 	case 'V':
 		m.Gone, m.CannotJoin = true, "nothing is left of it on its host"
+	case 'O':
+		m.Off, m.CannotJoin = true, "a person declared it off for a recovery"
 	case 'Z':
 		m.Seeded = true
 	case 'E':
