@@ -19,6 +19,8 @@ type section struct {
 	// id names it in advice.yaml.
 	id, title, intro string
 	reasons          []reason
+	// ends: the page says of each reason what ends the wait.
+	ends bool
 }
 
 // collect finds all reasons in the sources.
@@ -53,8 +55,9 @@ func distinct(all []reason) []reason {
 
 // waits are what the rules wait for, and what else a group tells without them: chores, and why it is not looked at.
 func waits(root string) (section, error) {
-	s := section{id: "waits", title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a KubeadmControlPlane, ControlPlane or EtcdCluster, of `quorate explain`, of " +
-		"events and of the label `reason` of metrics, while `status.plan.step` is `Wait`. What it waits for, with names and numbers, is the message beside it. The wait for the end of its own step has no event beside that of the step."}
+	s := section{id: "waits", ends: true, title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a KubeadmControlPlane, ControlPlane or EtcdCluster, of `quorate explain`, of " +
+		"events and of the label `reason` of metrics, while `status.plan.step` is `Wait`. What it waits for, with names and numbers, is the message beside it. The wait for the end of its own step has no event beside that of the step. " +
+		"The last column has what a person uses to end it, a choice of [`quorate decide`](decide.md), another command, or a field, and then what ends it by itself."}
 	steps := map[string]bool{plan.ChoreReason: true} // words of steps that are taken, which need no advice, and the one that stands for others
 	for _, r := range plan.Rules() {
 		for _, g := range r.Gives {

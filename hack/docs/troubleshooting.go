@@ -19,6 +19,8 @@ type advice struct {
 	Means string `json:"means"`
 	// Do is what a person does, or that nothing is to be done.
 	Do string `json:"do"`
+	// Ends is what ends the wait, for the reasons of the rules.
+	Ends ends `json:"ends"`
 }
 
 // advices are by section and reason.
@@ -89,10 +91,19 @@ person can do; [runbooks](runbooks) a page for each alert.
 		fmt.Fprintf(&b, "| [%s](#%s) | %d |\n", s.title, strings.ReplaceAll(strings.ToLower(s.title), " ", "-"), len(s.reasons))
 	}
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| reason | what it means | what to do |\n| --- | --- | --- |\n", s.title, s.intro)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.title, s.intro)
+		head, line := "| reason | what it means | what to do |", "\n| --- | --- | --- |"
+		if s.ends {
+			head, line = head+" what ends it |", line+" --- |"
+		}
+		b.WriteString(head + line + "\n")
 		for _, r := range s.reasons {
 			a := all[s.id][r.word]
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", r.word, cell(cmp.Or(a.Means, r.means)), cell(a.Do))
+			fmt.Fprintf(&b, "| %s | %s | %s |", r.word, cell(cmp.Or(a.Means, r.means)), cell(a.Do))
+			if s.ends {
+				fmt.Fprintf(&b, " %s |", cell(a.Ends.text()))
+			}
+			b.WriteString("\n")
 		}
 	}
 	return b.String()

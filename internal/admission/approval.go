@@ -108,6 +108,14 @@ func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) ad
 	wanted := maps.Clone(after.Metadata.Annotations)
 	maps.DeleteFunc(wanted, func(name, value string) bool { return isRecord(name) || recordName(name) != "" && value == "" })
 	var dropped []string
+	if changed := progressChanged(req, before, after); req.Operation == admissionv1.Create && len(changed) > 0 {
+		if err := mayReport(ctx, r.client, req, changed); errors.Is(err, errNotManager) {
+			dropped = append(dropped, err.Error()+"; it was removed")
+			maps.DeleteFunc(wanted, func(name, _ string) bool { return slices.Contains(changed, name) })
+		} else if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+	}
 	for _, name := range after.approvals() {
 		by := recordName(name)
 		if after.Metadata.Annotations[name] == before.Metadata.Annotations[name] {
@@ -118,7 +126,7 @@ func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) ad
 		}
 		if req.Operation == admissionv1.Create {
 			if err := mayApprove(ctx, r.client, req); errors.Is(err, errMayNot) {
-				dropped = []string{err.Error() + "; the approval was removed"}
+				dropped = append(dropped, err.Error()+"; the approval was removed")
 				delete(wanted, name)
 				continue
 			} else if err != nil {
@@ -169,6 +177,13 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 			return admission.Denied(why)
 		}
 	}
+	if changed := progressChanged(req, before, after); len(changed) > 0 {
+		if err := mayReport(ctx, j.client, req, changed); errors.Is(err, errNotManager) {
+			return admission.Denied(err.Error())
+		} else if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+	}
 	approves := func(name string) bool { return after.Metadata.Annotations[name] != before.Metadata.Annotations[name] }
 	if frees := before.needed() && !after.needed(); !frees && !slices.ContainsFunc(after.approvals(), approves) {
 		return admission.Allowed("")
@@ -209,6 +224,17 @@ var errMayNot = errors.New("needs the right to approve")
 
 // mayApprove asks the API server whether the user of a request has the verb approve on its object.
 func mayApprove(ctx context.Context, c client.Client, req admission.Request) error {
+	if allowed, err := isAllowed(ctx, c, req, controlplanev1.ApproveVerb, ""); err != nil || allowed {
+		return err
+	}
+	return fmt.Errorf("metadata.annotations[%s], metadata.annotations[%s...] and a change of spec.approval.policy from Required: "+
+		"%q %w: the verb %q on %s %q in namespace %q, as the ClusterRole quorate-approver has",
+		controlplanev1.ApprovedAnnotation, controlplanev1.DecisionPrefix, req.UserInfo.Username, errMayNot, controlplanev1.ApproveVerb,
+		schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}, req.Name, req.Namespace)
+}
+
+// isAllowed asks the API server whether the user of a request has a verb on its object, or on a part of it.
+func isAllowed(ctx context.Context, c client.Client, req admission.Request, verb, part string) (bool, error) {
 	extra := make(map[string]authorizationv1.ExtraValue, len(req.UserInfo.Extra))
 	for key, value := range req.UserInfo.Extra {
 		extra[key] = authorizationv1.ExtraValue(value)
@@ -216,17 +242,12 @@ func mayApprove(ctx context.Context, c client.Client, req admission.Request) err
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: req.UserInfo.Username, Groups: req.UserInfo.Groups, UID: req.UserInfo.UID, Extra: extra,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: req.Namespace, Name: req.Name, Verb: controlplanev1.ApproveVerb, Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
+			Namespace: req.Namespace, Name: req.Name, Verb: verb, Subresource: part,
+			Group: req.Resource.Group, Version: req.Resource.Version, Resource: req.Resource.Resource,
 		},
 	}}
 	if err := c.Create(ctx, review); err != nil {
-		return fmt.Errorf("asking whether %s may approve: %w", req.UserInfo.Username, err)
+		return false, fmt.Errorf("asking whether %s may %s %s: %w", req.UserInfo.Username, verb, req.Resource.Resource, err)
 	}
-	if review.Status.Allowed {
-		return nil
-	}
-	return fmt.Errorf("metadata.annotations[%s], metadata.annotations[%s...] and a change of spec.approval.policy from Required: "+
-		"%q %w: the verb %q on %s %q in namespace %q, as the ClusterRole quorate-approver has",
-		controlplanev1.ApprovedAnnotation, controlplanev1.DecisionPrefix, req.UserInfo.Username, errMayNot, controlplanev1.ApproveVerb,
-		schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}, req.Name, req.Namespace)
+	return review.Status.Allowed, nil
 }

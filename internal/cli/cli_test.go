@@ -98,7 +98,7 @@ func TestBadInput(t *testing.T) {
 		{"approve a b", command.ExitUsage, `"b" is one argument too many for "quorate approve"`},
 		{"approve", command.ExitHost, "there is no environment"},
 		{"decide", command.ExitHost, "there is no environment"},
-		{"decide demo reboot", command.ExitUsage, `invalid CHOICE "reboot": must be remove-voter`},
+		{"decide demo reboot", command.ExitUsage, `invalid CHOICE "reboot": must be remove-voter, forget-machine`},
 		{"plan", command.ExitHost, "there is no environment"},
 		{"plan --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},
 		{"history --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},

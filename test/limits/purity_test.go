@@ -25,7 +25,7 @@ var pure = map[string]string{
 	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
 	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
 	"internal/core/plan":       "cmp fmt hash/fnv slices strconv strings time " + ours + "core/choice " + ours + "core/quorum " + ours + "core/version",
-	"internal/core/choice":     "crypto/sha256 encoding/hex encoding/json slices",
+	"internal/core/choice":     "crypto/sha256 encoding/hex encoding/json slices time",
 	"internal/core/check":      "errors fmt slices time " + ours + "core/choice " + ours + "core/plan " + ours + "core/version",
 	"internal/core/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
 	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/check " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",

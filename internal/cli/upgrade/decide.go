@@ -40,7 +40,8 @@ Choices:
 ` + choicesText(),
 		Example: `  quorate decide demo                               # what waits, and the choices
   quorate decide demo remove-voter demo-cp-2        # an etcd member that has no machine
-  quorate decide demo remove-voter demo-cp-2 --yes  # without being asked`,
+  quorate decide demo remove-voter demo-cp-2 --yes  # without being asked
+  quorate decide demo forget-machine demo-cp-2      # a machine that is being deleted, and never goes`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 && !slices.Contains(plan.ChoiceKinds(), plan.ChoiceKind(args[1])) {
 				return command.Usagef("invalid CHOICE %q: must be %s", args[1], kindsText())

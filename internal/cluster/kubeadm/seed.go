@@ -6,6 +6,7 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
@@ -53,4 +54,13 @@ func Unseedable(spec *bootstrapv1.KubeadmConfigSpec) string {
 		}
 	}
 	return ""
+}
+
+// RecoveryProgress are the names of the annotations of an EtcdRecovery that say how far it is. They are a status that a move and a backup
+// keep: once a recovery has begun by them, machines are given up whether etcd has a quorum or not.
+func RecoveryProgress() []string {
+	return []string{
+		backupv1alpha1.RecoverySeedAnnotation, backupv1alpha1.RecoveryTakenAnnotation,
+		backupv1alpha1.RecoveryBegunAnnotation, backupv1alpha1.RecoveryEndedAnnotation,
+	}
 }

@@ -32,6 +32,10 @@ func Decision(o plan.Observed, d plan.Decision) error {
 	if o.Recovery.Begun || isOfRecovery(d.Step) {
 		return checkRecovery(o, d.Step)
 	}
+	if d.Step.Verb == plan.DropChoice {
+		return checkDropChoice(o, d.Step)
+	}
+	o = withoutForgotten(o)
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
@@ -70,8 +74,6 @@ func checkStep(o plan.Observed, s plan.Step) error {
 		return checkOfUpdate(o, s)
 	case plan.RequestBackup:
 		return checkRequest(o)
-	case plan.DropChoice:
-		return checkDropChoice(o, s)
 	}
 	return fmt.Errorf("%s: not a step for a group that stays", action(s))
 }

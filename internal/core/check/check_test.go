@@ -177,6 +177,34 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
+// TestCheckForgotten: a machine is forgotten by the decision about it alone, with the digest of its own facts.
+func TestCheckForgotten(t *testing.T) {
+	o, err := rows.State("3 | 1J!- 2o 3 4 | 2^ 3 4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := plan.ChoiceDigest(o, plan.ForgetMachine, "cp-1")
+	creates := plan.Decision{Step: plan.Step{Verb: plan.Create, Machine: "cp-5"}, Rule: "test", Reason: "Test", Message: "test"}
+	for name, test := range map[string]struct {
+		choice plan.Choice
+		ok     bool
+	}{
+		"the right one":   {plan.Choice{Kind: plan.ForgetMachine, Target: "cp-1", Digest: right}, true},
+		"of another kind": {plan.Choice{Kind: plan.RemoveVoter, Target: "cp-1", Digest: right}, false},
+		"about another":   {plan.Choice{Kind: plan.ForgetMachine, Target: "cp-2", Digest: right}, false},
+		"of other facts":  {plan.Choice{Kind: plan.ForgetMachine, Target: "cp-1", Digest: "a1"}, false},
+	} {
+		o.Choices = []plan.Choice{test.choice}
+		if err := Decision(o, creates); (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	o.Choices, o.Machines[0].Created = []plan.Choice{{Kind: plan.ForgetMachine, Target: "cp-1", Digest: right}}, o.Now
+	if err := Decision(o, creates); err == nil {
+		t.Error("another machine of that name is forgotten")
+	}
+}
+
 // TestCheckChoices: a decision counts for what it names, whatever its digest is that of.
 func TestCheckChoices(t *testing.T) {
 	o, err := rows.State("3 | 1 2 3 | 1^ 2 3 4")

@@ -18,6 +18,13 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 		return err
 	}
 	c := o.Choices[at]
+	if m, err := machineNamed(o, c.Target); err == nil && c.Kind == plan.ForgetMachine && isForgotten(o, m) {
+		return fmt.Errorf("the decision %s %s stands, and its Machine is there", c.Kind, c.Target)
+	}
+	o = withoutForgotten(o)
+	if err := checkAside(o, s); err != nil {
+		return err
+	}
 	if e, err := memberNamed(o, c.Target); err == nil && mayRemoveVoter(o, e) {
 		return fmt.Errorf("the decision %s %s stands, and is not done", c.Kind, c.Target)
 	}
@@ -49,4 +56,35 @@ func factsOf(o plan.Observed, kind plan.ChoiceKind, member string) string {
 		}
 	}
 	return choice.Digest(facts)
+}
+
+// isForgotten: a person decided, of this very machine, that nothing waits for its infrastructure. It is being deleted, nothing holds it, no
+// member is on it, and none can come.
+func isForgotten(o plan.Observed, m plan.Machine) bool {
+	if !isReleased(m) || ours(o.Etcd) && !o.Etcd.Known || mayStillAdd(o, m) || len(membersOn(o, m.Name)) > 0 {
+		return false
+	}
+	right := choice.Digest(choice.Facts{
+		Kind: string(plan.ForgetMachine), Group: o.Group.Name, Target: m.Name, Created: m.Created,
+	})
+	return slices.ContainsFunc(o.Choices, func(c plan.Choice) bool {
+		return c.Kind == plan.ForgetMachine && c.Target == m.Name && c.Digest == right
+	})
+}
+
+// withoutForgotten are the facts without the machines that nothing waits for any more. Their names stay taken.
+func withoutForgotten(o plan.Observed) plan.Observed {
+	if o.Group.Deleting || !o.Group.Initialized {
+		return o
+	}
+	rest := o
+	rest.Machines, rest.Cluster.Names = nil, slices.Clone(o.Cluster.Names)
+	for _, m := range o.Machines {
+		if isForgotten(o, m) {
+			rest.Cluster.Names = append(rest.Cluster.Names, m.Name)
+		} else {
+			rest.Machines = append(rest.Machines, m)
+		}
+	}
+	return rest
 }

@@ -7,12 +7,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // digestLength is how many hexadecimal digits a digest has.
 const digestLength = 16
 
-// Facts are what a decision rests on: what is chosen, the voters, and the machines. How healthy others are is not among them: the rules and
+// Facts are what a decision rests on: what is chosen, and of a member the voters and the machines, of a machine its creation. How healthy others are is not among them: the rules and
 // the second key look at that when it is done.
 type Facts struct {
 	Kind     string
@@ -21,11 +22,14 @@ type Facts struct {
 	Name     string // of the target
 	Voters   []string
 	Machines []string
+	// Created is when a machine was created that is the target. It tells it from others that had its name.
+	Created time.Time `json:",omitzero"`
 }
 
 // Digest names facts, in 16 hexadecimal digits. The order of voters and machines does not matter.
 func Digest(f Facts) string {
 	f.Voters, f.Machines = slices.Sorted(slices.Values(f.Voters)), slices.Sorted(slices.Values(f.Machines))
+	f.Created = f.Created.UTC()
 	text, err := json.Marshal(f)
 	if err != nil {
 		return ""

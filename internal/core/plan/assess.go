@@ -72,6 +72,9 @@ func (s *state) assess(o Observed) Assessment {
 	a := Assessment{Voters: s.voters}
 	for _, given := range o.Machines {
 		m := s.on(given.Name)
+		if m == nil { // the rules wait no longer for it
+			m = s.judge(given)
+		}
 		a.Machines = append(a.Machines, MachineAssessment{
 			Name: m.Name, Standing: m.standing, Health: m.health, Why: m.why,
 			Irreplaceable: s.irreplaceable(m), Stays: m.isMarked() && s.keepsMarked(m),

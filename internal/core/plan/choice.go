@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/internal/core/choice"
 )
@@ -15,22 +16,25 @@ type ChoiceKind string
 const (
 	// RemoveVoter: the etcd member Choice.Target, whose machine is not known, leaves etcd although it answers.
 	RemoveVoter ChoiceKind = "remove-voter"
+	// ForgetMachine: the machine Choice.Target is being deleted, and no rule waits for its infrastructure any more.
+	ForgetMachine ChoiceKind = "forget-machine"
 )
 
 // ChoiceKinds are all kinds of choices, in the order in which they are listed for people.
-func ChoiceKinds() []ChoiceKind { return []ChoiceKind{RemoveVoter} }
+func ChoiceKinds() []ChoiceKind { return []ChoiceKind{RemoveVoter, ForgetMachine} }
 
 // Says says what a choice is for, in one sentence.
 func (k ChoiceKind) Says() string {
 	return map[ChoiceKind]string{
-		RemoveVoter: "remove the etcd member TARGET, which answers and whose machine is not known",
+		RemoveVoter:   "remove the etcd member TARGET, which answers and whose machine is not known",
+		ForgetMachine: "wait no longer for the infrastructure of the machine TARGET, which is being deleted",
 	}[k]
 }
 
 // Choice is what a person decided, and for which facts.
 type Choice struct {
 	Kind ChoiceKind `json:"kind"`
-	// Target is the ID of an etcd member.
+	// Target is the ID of an etcd member, or the name of a machine.
 	Target string `json:"target,omitempty"`
 	// Digest is that of the facts that the person was shown. For other facts the choice counts for nothing.
 	Digest string `json:"digest"`
@@ -55,12 +59,20 @@ type Offer struct {
 // Offers returns what a person can choose now.
 func Offers(o Observed) []Offer {
 	s := newState(o)
-	if s.Group.Deleting || !s.Etcd.Ours() || stopWithoutFacts(s).decided {
+	if s.Group.Deleting || s.isNew() || stopWithoutFacts(s).decided {
 		return nil
 	}
+	on := choosing{s}
 	var offers []Offer
-	for _, e := range s.homeless() {
-		offers = append(offers, choosing{s}.removal(e))
+	if s.Etcd.Ours() {
+		for _, e := range s.homeless() {
+			offers = append(offers, on.removal(e))
+		}
+	}
+	for _, m := range s.whole.Machines {
+		if on.isForgettable(m) {
+			offers = append(offers, on.forgetting(m))
+		}
 	}
 	return offers
 }
@@ -68,6 +80,10 @@ func Offers(o Observed) []Offer {
 // ChoiceDigest names the facts that a choice rests on.
 func ChoiceDigest(o Observed, kind ChoiceKind, target string) string {
 	facts := choice.Facts{Kind: string(kind), Group: o.Group.Name, Target: target}
+	if kind == ForgetMachine {
+		facts.Created = createdAt(o, target)
+		return choice.Digest(facts)
+	}
 	for _, e := range o.Etcd.Members {
 		if e.ID == target {
 			facts.Name = e.Name
@@ -80,6 +96,16 @@ func ChoiceDigest(o Observed, kind ChoiceKind, target string) string {
 		facts.Machines = append(facts.Machines, m.Name)
 	}
 	return choice.Digest(facts)
+}
+
+// createdAt is when a machine was created; zero: there is no such machine.
+func createdAt(o Observed, name string) time.Time {
+	for _, m := range o.Machines {
+		if m.Name == name {
+			return m.Created
+		}
+	}
+	return time.Time{}
 }
 
 // isMade reports whether a person made a choice for the facts as they are.
@@ -105,6 +131,44 @@ func (s choosing) removal(e *Member) Offer {
 	}
 }
 
+// isForgettable: nothing is left to do on a machine that is being deleted. No member is on it, and nothing on it adds one any more.
+func (s choosing) isForgettable(m Machine) bool {
+	if !m.isReleased() || s.Etcd.Ours() && !s.Etcd.Known {
+		return false
+	}
+	return s.memberOf(m.Name) == nil && !s.hasTimeToAdd(&machine{Machine: m}) // also where a placeholder keeps it out: that would go
+}
+
+// forgetting offers to wait no longer for the infrastructure of a machine.
+func (s choosing) forgetting(m Machine) Offer {
+	return Offer{
+		Choice: Choice{Kind: ForgetMachine, Target: m.Name, Digest: ChoiceDigest(s.whole, ForgetMachine, m.Name)},
+		Name:   m.Name,
+		Reason: "MachineDeleting",
+		Why:    m.Name + " is being deleted, no etcd member is on it, and its Machine is still there",
+		Effect: fmt.Sprintf("Quorate goes on as if %s was gone, and creates another machine if one is missing. The Machine stays until its "+
+			"provider has deleted the infrastructure. Make sure that the host is off", m.Name),
+		Chosen: isMade(s.whole, ForgetMachine, m.Name),
+	}
+}
+
+// forget takes the machines out of the facts for which the rules wait no longer, as a person decided; their names stay taken. A group that is
+// being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside it.
+func (s choosing) forget() {
+	s.whole = s.Observed
+	if s.Group.Deleting || s.Recovery.Begun || !s.Group.Initialized {
+		return
+	}
+	s.Machines, s.Cluster.Names = nil, slices.Clone(s.Cluster.Names)
+	for _, m := range s.whole.Machines {
+		if isMade(s.whole, ForgetMachine, m.Name) && s.isForgettable(m) {
+			s.Cluster.Names = append(s.Cluster.Names, m.Name)
+			continue
+		}
+		s.Machines = append(s.Machines, m)
+	}
+}
+
 // answering says whether a member answers.
 func answering(e *Member) string {
 	switch e.Health {
@@ -121,6 +185,21 @@ func (s choosing) isChosen(e *Member) bool {
 	return isMade(s.Observed, RemoveVoter, e.ID) && slices.Contains(s.homeless(), e)
 }
 
+// stands says by what a decision is done, empty if it is not, and whether it is about the facts as they are.
+func (s choosing) stands(c Choice) (done string, stands bool) {
+	if c.Kind == ForgetMachine {
+		if createdAt(s.whole, c.Target).IsZero() {
+			return "there is no such machine", false
+		}
+		return "", !s.has(c.Target) && isMade(s.whole, c.Kind, c.Target)
+	}
+	at := slices.IndexFunc(s.Etcd.Members, func(e Member) bool { return e.ID == c.Target })
+	if at < 0 {
+		return "etcd has no such member", false
+	}
+	return "", s.isChosen(&s.Etcd.Members[at])
+}
+
 // dropChoices takes away what a person decided and was done, or was decided for other facts.
 func dropChoices(s *state) opinion {
 	if s.isNew() {
@@ -129,15 +208,14 @@ func dropChoices(s *state) opinion {
 	choices := slices.SortedFunc(slices.Values(s.Choices), func(a, b Choice) int { return cmp.Compare(a.Digest, b.Digest) })
 	for _, c := range choices {
 		step := Step{Verb: DropChoice, Choice: c.Digest}
-		at := slices.IndexFunc(s.Etcd.Members, func(e Member) bool { return e.ID == c.Target })
-		switch {
-		case c.Kind != RemoveVoter:
+		switch done, stands := (choosing{s}).stands(c); {
+		case !slices.Contains(ChoiceKinds(), c.Kind):
 			return do(step, "DecisionStale", "the decision %s %s is not one that %s knows", c.Kind, c.Target, s.Group.Name)
-		case at < 0:
-			return do(step, "DecisionDone", "the decision %s %s has served: etcd has no such member", c.Kind, c.Target)
-		case !(choosing{s}).isChosen(&s.Etcd.Members[at]):
+		case done != "":
+			return do(step, "DecisionDone", "the decision %s %s has served: %s", c.Kind, c.Target, done)
+		case !stands:
 			return do(step, "DecisionStale",
-				"the decision %s %s is void: the voters, the machines, or what is known of the member changed since; decide again",
+				"the decision %s %s is void: the voters, the machines, or what is known of the target changed since; decide again",
 				c.Kind, c.Target)
 		}
 	}

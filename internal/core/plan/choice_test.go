@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/core/plan/rows"
@@ -40,6 +41,47 @@ func TestRulesOffer(t *testing.T) {
 		if len(none) > 0 {
 			t.Errorf("%s: %+v", name, none)
 		}
+	}
+}
+
+// TestForgetOffered: a machine can be forgotten once it holds nothing back, by a choice that is about this very machine.
+func TestForgetOffered(t *testing.T) {
+	offers := func(line string) []plan.Offer {
+		t.Helper()
+		o, err := rows.State(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan.Offers(o)
+	}
+	for _, chosen := range []string{"", "forgotten=1 "} {
+		is := offers("3 " + chosen + "| 1J!- 2 3 | 2^ 3")
+		if len(is) != 1 || is[0].Choice.Kind != plan.ForgetMachine || is[0].Choice.Target != "cp-1" || is[0].Name != "cp-1" ||
+			is[0].Reason != "MachineDeleting" || is[0].Chosen != (chosen != "") {
+			t.Fatalf("%q: %+v", chosen, is)
+		}
+	}
+	if is := offers("3 external | 1J!- 2 3 |"); len(is) != 1 || is[0].Choice.Kind != plan.ForgetMachine {
+		t.Errorf("with external etcd: %+v", is)
+	}
+	for _, none := range []string{
+		"3 | 1 2 3 | 1^ 2 3", "3 | 1J! 2 3 | 2^ 3", "3 | 1J!- 2 3 | 1 2^ 3", "3 | 1~5m!- 2 | 2^ 9p", "3 deleting | 1J!- 2 3 | 2^ 3",
+		"3 api- | 1J!- 2 3 | 2^ 3", "3 new | 1J!- |",
+	} {
+		if is := offers(none); len(is) > 0 {
+			t.Errorf("%s: %+v", none, is)
+		}
+	}
+	o, err := rows.State("3 forgotten=1 | 1J!- 2 3 | 2^ 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := plan.Assess(o); a.Machine("cp-1").Standing == "" || a.Settled {
+		t.Errorf("a machine that is forgotten is not told of: %+v", a)
+	}
+	o.Machines[0].Created = o.Machines[0].Created.Add(time.Second)
+	if d := plan.Next(o); d.Step.Verb != plan.DropChoice || d.Reason != "DecisionStale" {
+		t.Errorf("another machine of that name: %v", d)
 	}
 }
 

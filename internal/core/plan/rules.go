@@ -192,7 +192,8 @@ var rules = []rule{
 	{
 		name: "drop decisions",
 		says: "What a person decided with `quorate decide` counts for the facts that the person was shown, and for no others. It is " +
-			"removed when it is done, and when the facts have changed: then the person looks and decides again.",
+			"removed when it is done, and when the facts have changed: then the person looks and decides again. The rules see nothing of " +
+			"a machine for which they wait no longer (forget-machine), but that its name is taken, until its Machine is gone.",
 		gives: []Reason{
 			{"DecisionDone", DropChoice, "it is done"},
 			{"DecisionStale", DropChoice, "the facts are not those that the person was shown"},

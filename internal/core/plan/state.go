@@ -68,6 +68,8 @@ type machine struct {
 // what is counted more than once counted in one place.
 type state struct {
 	Observed
+	// whole is all that was observed, with the machines for which the rules wait no longer, as a person decided.
+	whole    Observed
 	machines []*machine
 	// voters are those of the list, as they answer now. lasting are the same as they will
 	// be when those are gone that nothing holds: they leave, or have no machine.
@@ -89,6 +91,7 @@ func newState(o Observed) *state {
 	slices.SortFunc(s.Machines, func(a, b Machine) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 	})
+	choosing{s}.forget()
 	s.Etcd.Members = slices.Clone(o.Etcd.Members)
 	slices.SortFunc(s.Etcd.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	s.Want.Domains = sorted(o.Want.Domains)

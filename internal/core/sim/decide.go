@@ -32,8 +32,8 @@ type decider struct{ *World }
 // sighted is what a person saw: the target, the voters, and the machines.
 type sighted struct{ target, voters, machines string }
 
-// sightOf is what a look shows of what a decision may rest on.
-func sightOf(o plan.Observed) sighted {
+// sightOf is what a look shows of what a decision may rest on: of the machines those that a person waits for.
+func (w decider) sightOf(o plan.Observed) sighted {
 	var voters, machines []string
 	for _, e := range o.Etcd.Members {
 		if !e.Learner {
@@ -41,7 +41,9 @@ func sightOf(o plan.Observed) sighted {
 		}
 	}
 	for _, m := range o.Machines {
-		machines = append(machines, m.Name)
+		if h := w.named(m.Name); h == nil || !h.unawaited {
+			machines = append(machines, m.Name)
+		}
 	}
 	slices.Sort(voters)
 	slices.Sort(machines)
@@ -53,6 +55,11 @@ func (s *Setup) drawDecisions(seed int64, after Kind) {
 	r := rand.New(rand.NewSource(seed ^ decisionSalt))
 	if s.Sturdy || r.Intn(3) == 0 {
 		return
+	}
+	for range len(s.Remains) * 2 { // what never goes is waited for until a person decides
+		at := time.Duration(r.Intn(7200)) * time.Second
+		decides := Event{At: at + time.Duration(r.Intn(60))*time.Second, Kind: Decide, N: pick(r, 0, 0, 0, 1)}
+		s.Script = inOrder(append(s.Script, Event{At: at, Kind: ReadChoices}, decides)...)
 	}
 	for _, e := range slices.Clone(s.Script) {
 		if e.Kind != after {
@@ -73,7 +80,7 @@ func (w decider) befall(e Event) bool {
 	case ReadChoices:
 		if len(w.looks) > 0 {
 			o := w.looks[len(w.looks)-1].Observed
-			w.decided.read, w.decided.seen = plan.Offers(o), sightOf(o)
+			w.decided.read, w.decided.seen = plan.Offers(o), w.sightOf(o)
 		}
 	case Decide:
 		for _, f := range w.decided.read {
@@ -87,6 +94,10 @@ func (w decider) befall(e Event) bool {
 
 // decide writes down what a person decides: of what was read, or of something else by a digest that is not its own.
 func (w decider) decide(c plan.Choice, wrongly int) {
+	if c.Kind == plan.ForgetMachine {
+		w.forgetMachine(c, wrongly)
+		return
+	}
 	if wrongly == 0 {
 		seen := w.decided.seen
 		seen.target = c.Target
@@ -105,21 +116,57 @@ func (w decider) decide(c plan.Choice, wrongly int) {
 	}
 }
 
+// forgetMachine writes down that a person waits no longer for a machine: the one that was read, or others, by a digest that is not theirs.
+func (w decider) forgetMachine(c plan.Choice, wrongly int) {
+	for _, h := range w.hosts {
+		switch {
+		case (h.name == c.Target) != (wrongly == 0):
+		case wrongly == 0:
+			seen := w.decided.seen
+			seen.target = c.Target
+			w.decided.truly[c.Digest] = seen
+			w.write(c)
+		case h.deleting:
+			w.write(plan.Choice{Kind: c.Kind, Target: h.name, Digest: c.Digest})
+		}
+	}
+}
+
+// awaited counts the hosts but those that a person decided to wait for no longer.
+func (w decider) awaited() int { return w.count(func(h *host) bool { return !h.unawaited }) }
+
+// hasAwaited: a machine is there and has its labels, and no person decided to wait for it no longer.
+func (w decider) hasAwaited() bool {
+	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !h.unawaited })
+}
+
 // write writes a decision on the group's object, in place of one with the same digest.
 func (w decider) write(c plan.Choice) {
 	w.tell("somebody decides: %s %s", c.Kind, c.Target)
 	w.drop(c.Digest)
 	w.decided.choices = append(w.decided.choices, c)
+	w.mark()
+}
+
+// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there.
+func (w decider) mark() {
+	for _, h := range w.hosts {
+		leaves := h.deleting && !h.hook && (h.member == nil || h.member.removed)
+		h.unawaited = leaves && slices.ContainsFunc(w.decided.choices, func(c plan.Choice) bool {
+			return c.Kind == plan.ForgetMachine && c.Target == h.name && w.decided.truly[c.Digest].target == h.name
+		})
+	}
 }
 
 // drop takes a decision off the group's object.
 func (w decider) drop(digest string) {
 	w.decided.choices = slices.DeleteFunc(slices.Clone(w.decided.choices), func(c plan.Choice) bool { return c.Digest == digest })
+	w.mark()
 }
 
 // isDecided: a person decided that a voter leaves, and saw the voters and the machines that are there now.
 func (w decider) isDecided(m *member) bool {
-	now := sightOf(w.Observe())
+	now := w.sightOf(w.Observe())
 	now.target = m.id
 	for _, c := range w.decided.choices {
 		if seen, truly := w.decided.truly[c.Digest]; truly && c.Target == m.id && seen == now {
@@ -134,12 +181,15 @@ func (w decider) mayGo(m *member) bool {
 	return !m.learner && slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && w.isDecided(m)
 }
 
-// judge: a decision that stands, and that is about a voter of no known machine, is not forgotten.
+// judge: a decision that stands, and that is about a voter of no known machine, or about a machine that stays, is not taken away.
 func (w decider) judge(s plan.Step, fresh bool) {
 	if !fresh {
 		return
 	}
 	for _, c := range w.decided.choices {
+		if h := w.named(c.Target); c.Digest == s.Choice && c.Kind == plan.ForgetMachine && h != nil && h.unawaited {
+			w.blame("%s, and %s is still there", s, c.Target)
+		}
 		if m := w.memberByID(c.Target); c.Digest == s.Choice && m != nil && w.isAdrift(m) && w.isDecided(m) {
 			w.blame("%s, and %s was decided for what is there now", s, c.Target)
 		}

@@ -93,6 +93,8 @@ type host struct {
 	old      *member   // what it has of a cluster before
 	member   *member
 	knows    []*member // whom kubeadm asks: those who were there when it began
+
+	unawaited bool // a person decided to wait for its infrastructure no longer
 }
 
 func (h *host) alive() bool { return h.dead.IsZero() }

@@ -76,9 +76,9 @@ func (w *World) judgeUpdateAround(s plan.Step) {
 	}
 }
 
-// isOutOfSight: a host cannot be seen, and no member in the list tells of it.
+// isOutOfSight: a host cannot be seen, and no member in the list tells of it; or a person decided to wait for it no longer.
 func (h *host) isOutOfSight() bool {
-	return !h.hidden.IsZero() && (h.member == nil || h.member.removed)
+	return h.unawaited || !h.hidden.IsZero() && (h.member == nil || h.member.removed)
 }
 
 // inSight counts the hosts of which something tells.

@@ -259,10 +259,10 @@ func (w *World) isAlarmed() bool {
 	return slices.ContainsFunc(w.members, func(m *member) bool { return len(w.alarms(m)) > 0 })
 }
 
-// judgeAddons: they are never newer than a machine that is there.
+// judgeAddons: they are never newer than a machine that is there, and that a person waits for.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		if h.spec != w.spec && w.isOurs(h) {
+		if h.spec != w.spec && w.isOurs(h) && !h.unawaited {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}
@@ -280,8 +280,8 @@ func (w *World) judgeStop() {
 	if least := w.replicas - 1 + w.surge(); old < least && !died {
 		w.blame("a rollout that cannot succeed left %d whole machines of %d", old, w.replicas)
 	}
-	if len(w.hosts) > w.replicas+w.surge() {
-		w.blame("a rollout that cannot succeed left %d machines for %d", len(w.hosts), w.replicas)
+	if there := (decider{w}).awaited(); there > w.replicas+w.surge() {
+		w.blame("a rollout that cannot succeed left %d machines for %d", there, w.replicas)
 	}
 }
 

@@ -137,15 +137,17 @@ func (w *World) judgeOperated(gone *host, s plan.Step) {
 		return
 	}
 	l := w.without(gone)
-	if 2*(l.complete+l.held) <= len(w.hosts) {
-		w.blame("%s would leave %d of %d machines that work, and an operator keeps etcd on them", s, l.complete+l.held, len(w.hosts))
+	if all := (decider{w}).awaited(); 2*(l.complete+l.held) <= all {
+		w.blame("%s would leave %d of %d machines that work, and an operator keeps etcd on them", s, l.complete+l.held, all)
 	}
 }
 
 // operatedAsWanted reports whether the operator has a member on each machine, and no other.
 func (w *World) operatedAsWanted() bool {
-	return len(w.seats) == len(w.hosts) && w.isOperatorContent()
+	return len(w.seats) == decider{w}.awaited() && w.isOperatorContent()
 }
 
 // isHalf: a host stays, and without it no more than half of the machines would be there that stay and work.
-func (w *World) isHalf(h *host) bool { return !h.deleting && 2*w.without(h).complete <= len(w.hosts) }
+func (w *World) isHalf(h *host) bool {
+	return !h.deleting && 2*w.without(h).complete <= decider{w}.awaited()
+}

@@ -131,6 +131,7 @@ func (w *World) restore(known time.Duration) {
 		w.recoveries.all = append(w.recoveries.all, &x)
 	}
 	w.decided.choices = slices.Clone(b.choices)
+	decider{w}.mark()
 	w.restart()
 }
 

@@ -22,7 +22,7 @@ func (w *World) judgeOverlap(s plan.Step, staying int) {
 	if w.setup.Overlap && w.surge() > 0 {
 		most = 1
 	}
-	lingering := w.count(func(h *host) bool { return h.deleting && !h.hook && h.hidden.IsZero() && w.isOurs(h) })
+	lingering := w.count(func(h *host) bool { return h.deleting && !h.hook && !h.unawaited && h.hidden.IsZero() && w.isOurs(h) })
 	if staying >= w.replicas && lingering > most {
 		w.blame("%s for a rollout beside the hosts of %d machines that have left, %d would be allowed", s, lingering, most)
 	}

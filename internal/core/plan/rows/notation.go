@@ -24,7 +24,8 @@ import (
 // refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 // recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 // (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
-// decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows);
+// decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows),
+// forgotten=3 (that no rule waits for the infrastructure of machine 3), forgotten-=3 (of another of that name);
 // remains=s1,b,f,103 (what can be recovered from: parseRemains);
 // seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
 // behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
@@ -223,6 +224,12 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"decided":      func() { o.Choices = append(o.Choices, plan.Choice{Kind: plan.RemoveVoter, Target: "e" + value}) },
 		"decided-": func() {
 			o.Choices = append(o.Choices, plan.Choice{Kind: plan.RemoveVoter, Target: "e" + value, Digest: "0ther"})
+		},
+		"forgotten": func() {
+			o.Choices = append(o.Choices, plan.Choice{Kind: plan.ForgetMachine, Target: "cp-" + value})
+		},
+		"forgotten-": func() {
+			o.Choices = append(o.Choices, plan.Choice{Kind: plan.ForgetMachine, Target: "cp-" + value, Digest: "0ther"})
 		},
 		"decided!": func() { o.Choices = append(o.Choices, plan.Choice{Kind: "reboot", Target: value, Digest: "b00t"}) },
 		"remains":  func() { o.Remains = parseRemains(value) },

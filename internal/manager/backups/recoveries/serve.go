@@ -5,14 +5,18 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -218,7 +222,8 @@ func (s *Server) isOnly(ctx context.Context, r *backupv1alpha1.EtcdRecovery, nam
 	return len(seeded) == 1 && seeded[0] == name
 }
 
-// send writes the snapshot of a recovery, as the store has it.
+// send writes the snapshot of a recovery that is approved as it is. Whatever somebody wrote since into the recovery or the store, nothing
+// but the snapshot that the seed describes is handed out in full.
 func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backupv1alpha1.EtcdRecovery) error {
 	r, seed := &recovery{EtcdRecovery: object}, observe.SeedOf(object)
 	if seed == nil {
@@ -227,13 +232,61 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 	if err := s.find(ctx, r); err != nil {
 		return err
 	}
+	if observe.RecoveryApproved(object, string(r.cluster.UID)).IsZero() {
+		return errors.New("the recovery was changed after it was approved")
+	}
 	identities, err := s.identities(ctx, object)
 	if err != nil {
 		return err
 	}
 	return s.with(ctx, object, r.identity(), func(catalog clusterbackup.Catalog) error {
+		stored, err := catalog.Get(ctx, seed.Backup)
+		if err == nil {
+			err = stored.Err
+		}
+		if err != nil {
+			return fmt.Errorf("reading backup %s: %w", seed.Backup, err)
+		}
+		if is := stored.Manifest.Snapshot; is.Size != seed.Size || is.SHA256 != seed.SHA256 {
+			return fmt.Errorf("annotation %s has the SHA-256 digest %s, and the store has %s for backup %s",
+				backupv1alpha1.RecoverySeedAnnotation, seed.SHA256, is.SHA256, seed.Backup)
+		}
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.FormatInt(seed.Size, 10))
-		return catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, w)
+		out := &withholder{to: w, sum: sha256.New()}
+		if err := catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, out); err != nil {
+			return err
+		}
+		return out.finish(seed.SHA256)
 	})
+}
+
+// withholder hands on what is written to it but for the last piece, which follows once the digest of the whole is right.
+type withholder struct {
+	to   io.Writer
+	sum  hash.Hash
+	last []byte
+}
+
+// Write implements io.Writer.
+func (w *withholder) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if _, err := w.to.Write(w.last); err != nil {
+		return 0, fmt.Errorf("sending the snapshot: %w", err)
+	}
+	w.last = append(w.last[:0], p...)
+	return w.sum.Write(p)
+}
+
+// finish hands the last piece on.
+func (w *withholder) finish(digest string) error {
+	if is := hex.EncodeToString(w.sum.Sum(nil)); is != digest {
+		return fmt.Errorf("the snapshot in the store has the SHA-256 digest %s, and %s is wanted", is, digest)
+	}
+	if _, err := w.to.Write(w.last); err != nil {
+		return fmt.Errorf("sending the snapshot: %w", err)
+	}
+	return nil
 }

@@ -154,6 +154,8 @@ func (s *scene) recovery(change func(*backupv1alpha1.EtcdRecovery)) *backupv1alp
 		ClusterName: "demo", Backup: backupName, StoreRef: controlplanev1.BackupStoreReference{Name: "host"},
 		IdentitySecretRef: backupv1alpha1.SecretReference{Name: "key"},
 	}
+	r.Annotations[controlplanev1.ApprovedAnnotation] = observe.RecoveryDigest(r, "cluster")
+	r.Annotations[controlplanev1.ApprovedByAnnotation] = "2026-11-27T17:59:00Z jane"
 	if change != nil {
 		change(r)
 	}
@@ -259,6 +261,51 @@ func TestBrokenOff(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
 	request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
 	(&Server{Controller: s.by}).serve(httptest.NewRecorder(), request)
+}
+
+// TestOnlyTheApproved: a snapshot is not handed out in full that is not the one of the seed that a person approved, whether somebody changed
+// the recovery or the store after it began.
+func TestOnlyTheApproved(t *testing.T) {
+	other := strings.Replace(snapshot, "all", "ALL", 1)
+	sum := sha256.Sum256([]byte(other))
+	seed := func(r *backupv1alpha1.EtcdRecovery, sha256 string) {
+		text, err := json.Marshal(observe.Seed{Backup: backupName, Taken: taken, Size: int64(len(snapshot)), SHA256: sha256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Annotations[backupv1alpha1.RecoverySeedAnnotation] = string(text)
+	}
+	for name, test := range map[string]struct {
+		change func(*backupv1alpha1.EtcdRecovery)
+		stored string
+	}{
+		"nobody approved it": {func(r *backupv1alpha1.EtcdRecovery) { delete(r.Annotations, controlplanev1.ApprovedAnnotation) }, snapshot},
+		"another seed":       {func(r *backupv1alpha1.EtcdRecovery) { seed(r, hex.EncodeToString(sum[:])) }, snapshot},
+		"a seed that is approved, and that the store does not have": {func(r *backupv1alpha1.EtcdRecovery) {
+			seed(r, hex.EncodeToString(sum[:]))
+			r.Annotations[controlplanev1.ApprovedAnnotation] = observe.RecoveryDigest(r, "cluster")
+		}, snapshot},
+		"another archive in the store": {nil, other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			r := s.recovery(test.change)
+			s.replaceArchive(s.archive(test.stored))
+			from, err := observe.SeedSourceOf(t.Context(), s.c, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
+			request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
+			answer := httptest.NewRecorder()
+			defer func() {
+				if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) || answer.Body.Len() >= len(snapshot) {
+					t.Errorf("the answer ended with %v, after %d of %d bytes", p, answer.Body.Len(), len(snapshot))
+				}
+			}()
+			(&Server{Controller: s.by}).serve(answer, request)
+		})
+	}
 }
 
 // fetch does what curl does on the machine.
