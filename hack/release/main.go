@@ -85,7 +85,7 @@ func do(ctx context.Context, r *release.Release, what string) error {
 		return r.Manager(ctx)
 	case "upgrader":
 		if len(r.Kubernetes) != 1 {
-			return errors.New("upgrader: -kubernetes with one version would be accepted")
+			return errors.New("upgrader: -kubernetes must have one version")
 		}
 		return r.Upgrader(ctx, r.Kubernetes[0])
 	case "cached":

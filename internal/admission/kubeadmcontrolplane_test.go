@@ -74,7 +74,7 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// A number of machines is refused once, with what would be accepted, and by upstream's checks never. From 0: it is new.
+// A number of machines is refused once, with what is valid, and by upstream's checks never. From 0: it is new.
 func TestReplicas(t *testing.T) {
 	const (
 		one   = "spec.replicas: Invalid value: %: replicas is %: at least one machine is needed; 1, 3, 5 or 7 are accepted with stacked etcd"

@@ -94,7 +94,7 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if a.State == "" { // not the working folder, which may be anybody's
-				return errors.New("--state is empty: the path of a folder would be accepted, for example " + command.DefaultState)
+				return errors.New("invalid --state \"\": must be the path of a folder, for example " + command.DefaultState)
 			}
 			a.begun = true
 			abs, err := filepath.Abs(a.State)
@@ -142,5 +142,5 @@ func flagError(err error) error {
 	if !known {
 		return err
 	}
-	return fmt.Errorf("--%s is %q: %s would be accepted", invalid.GetFlag().Name, invalid.GetValue(), accepted)
+	return fmt.Errorf("invalid --%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), accepted)
 }

@@ -189,10 +189,10 @@ func TestVersionLeaps(t *testing.T) {
 		{"v1.36.3", []string{"v1.36.3"}, ""},
 		{"v1.36.3", []string{"v1.35.4"}, ""},
 		{"v1.36.3", []string{"v1.36.9"}, ""},
-		{"v1.37.0", []string{"v1.37.0", "v1.35.4"}, "spec.version is v1.37.0, and the oldest machine has v1.35: one minor version at a time, v1.36 would be accepted"},
+		{"v1.37.0", []string{"v1.37.0", "v1.35.4"}, `invalid spec.version "v1.37.0": must be v1.36, one minor version above the oldest machine's v1.35`},
 		{"v1.35.4", []string{"v1.36.3", "v1.35.4"}, ""},
-		{"v1.35.4", []string{"v1.36.3", "v1.36.3"}, "spec.version is v1.35.4, and no machine is older than v1.36: it goes back only to where some machine still is"},
-		{"v2.0.0", []string{"v1.36.3"}, "spec.version is v2.0.0, and the oldest machine has v1.36: one minor version at a time, v1.37 would be accepted"},
+		{"v1.35.4", []string{"v1.36.3", "v1.36.3"}, `invalid spec.version "v1.35.4": must be v1.36 or later, because no machine is older`},
+		{"v2.0.0", []string{"v1.36.3"}, `invalid spec.version "v2.0.0": must be v1.37, one minor version above the oldest machine's v1.36`},
 		{"v1.36.3", []string{"unknown"}, ""},
 		{"unknown", []string{"v1.36.3"}, ""},
 	} {

@@ -140,7 +140,7 @@ func ignorePatterns(file string) ([]string, error) {
 			continue
 		}
 		if _, err := path.Match(line, ""); err != nil || strings.ContainsAny(line, "/!") {
-			return nil, fmt.Errorf("%s: %q: a pattern of names without / and ! would be accepted", file, line)
+			return nil, fmt.Errorf("%s: invalid pattern %q: must have neither / nor !", file, line)
 		}
 		patterns = append(patterns, line)
 	}

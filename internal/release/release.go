@@ -56,7 +56,7 @@ var versionForm = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-
 func New(ctx context.Context, o Options) (*Release, error) {
 	r := &Release{Options: o}
 	if r.Revision == "" {
-		return nil, errors.New("no revision: the commit of the sources would be accepted, for example REVISION=$(git rev-parse HEAD)")
+		return nil, errors.New("no revision: must be the commit of the sources, for example REVISION=$(git rev-parse HEAD)")
 	}
 	if r.Version == "" {
 		r.Version = "v0.0.0-g" + r.Revision[:min(12, len(r.Revision))]
@@ -65,18 +65,18 @@ func New(ctx context.Context, o Options) (*Release, error) {
 		}
 	}
 	if !versionForm.MatchString(r.Version) {
-		return nil, fmt.Errorf("version %q: one like v0.1.0 or v0.1.0-rc.1 would be accepted", r.Version)
+		return nil, fmt.Errorf("invalid version %q: must be one like v0.1.0 or v0.1.0-rc.1", r.Version)
 	}
 	var err error
 	if r.date, err = time.Parse(time.RFC3339, r.Date); err != nil {
-		return nil, fmt.Errorf("date %q: the date of the commit would be accepted, such as 2026-11-23T04:05:06Z", r.Date)
+		return nil, fmt.Errorf("invalid date %q: must be the date of the commit, such as 2026-11-23T04:05:06Z", r.Date)
 	}
 	if len(r.Architectures) == 0 {
 		r.Architectures = Architectures
 	}
 	for _, a := range r.Architectures {
 		if !slices.Contains(Architectures, a) {
-			return nil, fmt.Errorf("architecture %q: %s would be accepted", a, strings.Join(Architectures, " or "))
+			return nil, fmt.Errorf("invalid architecture %q: must be %s", a, strings.Join(Architectures, " or "))
 		}
 	}
 	if err := r.chooseVersions(); err != nil {

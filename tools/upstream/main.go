@@ -119,7 +119,7 @@ func parse() (options, []scenario, error) {
 	}
 	for s := range strings.SplitSeq(*sides, ",") {
 		if s := side(s); s != upstream && s != quorate {
-			return o, nil, fmt.Errorf("-sides has %q: upstream and quorate would be accepted", s)
+			return o, nil, fmt.Errorf("invalid -sides %q: must be upstream or quorate", s)
 		}
 		o.sides = append(o.sides, side(s))
 	}

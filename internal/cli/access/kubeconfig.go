@@ -38,7 +38,7 @@ Written to a file, it can be read by its owner only.`,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if management && len(args) > 0 {
-				return command.Usagef("NAME (%s) and --management exclude each other", args[0])
+				return command.Usagef("NAME (%s) cannot be combined with --management", args[0])
 			}
 			raw, err := a.readKubeconfig(cmd.Context(), args, management)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -220,7 +221,7 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 func pinnedVersions(_ *cobra.Command, args []string) error {
 	for _, v := range args {
 		if !slices.Contains(artifacts.Versions(), command.WithV(v)) {
-			return fmt.Errorf("VERSION is %q: %v would be accepted", v, artifacts.Versions())
+			return fmt.Errorf("invalid VERSION %q: must be %s", v, strings.Join(artifacts.Versions(), " or "))
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ TO is a file or a tag in a registry, for which the credentials of 'docker login'
 		ValidArgsFunction: a.Complete(0, func(context.Context) []string { return artifacts.Versions() }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return command.Usagef("--to is empty: a file or oci://REGISTRY/REPOSITORY:TAG would be accepted")
+				return command.Usagef("invalid --to \"\": must be a file or oci://REGISTRY/REPOSITORY:TAG")
 			}
 			return a.exportArtifacts(cmd.Context(), orDefault(args), to, key)
 		},
@@ -69,7 +69,7 @@ signed with the private key of that one. 'quorate up' and 'quorate artifacts bui
   quorate artifacts import oci://registry.example.org/quorate/bundle:v1.37.2`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("%q needs FROM: one file, URL, oci://REGISTRY/REPOSITORY:TAG or - would be accepted", "quorate artifacts import")
+				return fmt.Errorf("%q needs FROM: must be one file, URL, oci://REGISTRY/REPOSITORY:TAG or -", "quorate artifacts import")
 			}
 			return nil
 		},

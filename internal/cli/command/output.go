@@ -23,7 +23,7 @@ func (f *Format) String() string { return string(*f) }
 // Set accepts a format by its name.
 func (f *Format) Set(s string) error {
 	if !slices.Contains(Formats, s) {
-		return fmt.Errorf("%s would be accepted", strings.Join(Formats, ", "))
+		return fmt.Errorf("must be %s", strings.Join(Formats, ", "))
 	}
 	*f = Format(s)
 	return nil

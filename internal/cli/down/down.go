@@ -61,10 +61,10 @@ unless --all or --yes is given; elsewhere it does not ask.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d.screen = a.NewScreen()
 			if d.all && len(args) > 0 {
-				return command.Usagef("NAME (%s) and --all exclude each other", args[0])
+				return command.Usagef("NAME (%s) cannot be combined with --all", args[0])
 			}
 			if d.timeout <= 0 {
-				return command.Usagef("--timeout is %s: more than 0 would be accepted, for example 10m", d.timeout)
+				return command.Usagef("invalid --timeout \"%s\": must be greater than 0, for example 10m", d.timeout)
 			}
 			if err := command.NeedRoot(); err != nil {
 				return err
@@ -288,7 +288,7 @@ func checkState(state string) error {
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(stateMarks, e.Name()) }) {
 		return nil
 	}
-	return fmt.Errorf("--state is %s, which has no %s: the folder of an environment would be accepted", state, strings.Join(stateMarks, " and no "))
+	return fmt.Errorf("invalid --state %q: must be the folder of an environment, and it has no %s", state, strings.Join(stateMarks, " and no "))
 }
 
 // removeState removes an environment's files, and the folder, if nothing else is in it.

@@ -60,7 +60,7 @@ func (o overlay) bornCluster(ctx context.Context, key client.ObjectKey) (*unstru
 			continue
 		}
 		if of.GroupVersionKind != want {
-			return nil, fmt.Errorf("reading Cluster %s as it would be: apiVersion is %s: %s would be accepted of a cluster that does not exist yet", key, of.GroupVersion(), want.GroupVersion())
+			return nil, fmt.Errorf("reading Cluster %s as it would be: invalid apiVersion %s: must be %s for a cluster that does not exist yet", key, of.GroupVersion(), want.GroupVersion())
 		}
 		return object, nil
 	}

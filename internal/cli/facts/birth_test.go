@@ -46,7 +46,7 @@ func TestPlansOfBirth(t *testing.T) {
 	older := as(t, cluster)
 	older.SetAPIVersion("cluster.x-k8s.io/v1beta1")
 	_, err = Plans(t.Context(), c, c.Scheme(), client.ObjectKeyFromObject(cluster), []*unstructured.Unstructured{older, as(t, kcp)})
-	if err == nil || !strings.Contains(err.Error(), "apiVersion is cluster.x-k8s.io/v1beta1: cluster.x-k8s.io/v1beta2 would be accepted") {
+	if err == nil || !strings.Contains(err.Error(), "invalid apiVersion cluster.x-k8s.io/v1beta1: must be cluster.x-k8s.io/v1beta2") {
 		t.Errorf("of another version: %v", err)
 	}
 	_, err = Plans(t.Context(), c, c.Scheme(), client.ObjectKeyFromObject(cluster), []*unstructured.Unstructured{as(t, cluster)})

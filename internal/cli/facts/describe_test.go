@@ -403,11 +403,11 @@ func TestChoose(t *testing.T) {
 		{"", "", one, one[0]},
 		{"demo", "", two, one[0]},
 		{"team/demo", "", same, same[2]},
-		{"", "there are 2 clusters, and no name was given: demo, other would be accepted", two, client.ObjectKey{}},
+		{"", "expected NAME, because there are 2 clusters: must be one of demo, other", two, client.ObjectKey{}},
 		{"x", `no such cluster: "x"; there is demo, other`, two, client.ObjectKey{}},
 		{"", "there is none at all", nil, client.ObjectKey{}},
 		{"x", "there is none at all", nil, client.ObjectKey{}},
-		{"demo", `2 clusters are called "demo": NAMESPACE/NAME would be accepted (default/demo, team/demo)`, same, client.ObjectKey{}},
+		{"demo", `2 clusters have the name "demo": must be NAMESPACE/NAME (default/demo, team/demo)`, same, client.ObjectKey{}},
 	} {
 		got, err := Choose(tt.name, tt.keys)
 		if got != tt.want {

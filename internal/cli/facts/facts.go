@@ -68,7 +68,7 @@ func OfControlPlane(ctx context.Context, c client.Reader, name string) ([]client
 
 // Choose finds the cluster that a name means: NAME, or NAMESPACE/NAME where
 // two have the same; without a name the only one there is. The error lists
-// what would be accepted.
+// what is valid.
 func Choose(name string, keys []client.ObjectKey) (client.ObjectKey, error) {
 	found := slices.DeleteFunc(slices.Clone(keys), func(k client.ObjectKey) bool {
 		return name != "" && name != k.Name && name != k.String()
@@ -81,9 +81,9 @@ func Choose(name string, keys []client.ObjectKey) (client.ObjectKey, error) {
 	case len(found) == 0:
 		return client.ObjectKey{}, fmt.Errorf("%w: %q; there is %s", ErrNoCluster, name, Names(keys))
 	case name == "":
-		return client.ObjectKey{}, fmt.Errorf("there are %d clusters, and no name was given: %s would be accepted", len(keys), Names(keys))
+		return client.ObjectKey{}, fmt.Errorf("expected NAME, because there are %d clusters: must be one of %s", len(keys), Names(keys))
 	}
-	return client.ObjectKey{}, fmt.Errorf("%d clusters are called %q: NAMESPACE/NAME would be accepted (%s)", len(found), name, Names(found))
+	return client.ObjectKey{}, fmt.Errorf("%d clusters have the name %q: must be NAMESPACE/NAME (%s)", len(found), name, Names(found))
 }
 
 // Names lists clusters, with their namespaces where names alone would not tell them apart.

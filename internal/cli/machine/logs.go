@@ -40,7 +40,7 @@ would act on are not shown.`,
 		ValidArgsFunction: a.Complete(1, a.MachineNames),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if lines < -1 {
-				return fmt.Errorf("--tail is %d: 0 or more would be accepted, or -1 for all", lines)
+				return fmt.Errorf("invalid --tail \"%d\": must be 0 or more, or -1 for all", lines)
 			}
 			return checkLogSource(args, component, daemon)
 		},
@@ -75,7 +75,7 @@ func checkLogSource(machines []string, component string, daemon bool) error {
 	case daemon && (len(machines) > 0 || component != ""):
 		return errors.New("--daemon takes no machine and no --component")
 	case !daemon && len(machines) != 1:
-		return errors.New("the name of one machine, or --daemon, would be accepted; `quorate machine list` lists machines")
+		return errors.New("expected the name of one machine, or --daemon; `quorate machine list` lists machines")
 	}
 	return nil
 }

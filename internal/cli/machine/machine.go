@@ -94,10 +94,10 @@ func (a *app) killComponentCommand() *cobra.Command {
 		Example: "  quorate machine kill-component demo-cp-1 kube-apiserver",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("MACHINE and COMPONENT would be accepted, and %d arguments were given; see %q", len(args), cmd.CommandPath()+" --help")
+				return fmt.Errorf("expected MACHINE and COMPONENT, got %d arguments; see %q", len(args), cmd.CommandPath()+" --help")
 			}
 			if !slices.Contains(sandbox.Components(), args[1]) {
-				return fmt.Errorf("COMPONENT is %q: %s would be accepted", args[1], names)
+				return fmt.Errorf("invalid COMPONENT %q: must be %s", args[1], names)
 			}
 			return nil
 		},

@@ -15,7 +15,7 @@ import (
 const maxName = 63 - len("-worker-xxxxx")
 
 // Check says what is wrong with what was asked for: the flag, its value and
-// what would be accepted. versions are those of Kubernetes that can be had.
+// what is valid. versions are those of Kubernetes that can be had.
 func (c Cluster) Check(versions []string) error {
 	if err := CheckName(c.Name); err != nil {
 		return err
@@ -27,33 +27,33 @@ func (c Cluster) Check(versions []string) error {
 		return err
 	}
 	if c.Eager && c.Kind == ControlPlane {
-		return fmt.Errorf("--eager is given with --kind %s: it would be accepted with --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
+		return fmt.Errorf("--eager cannot be combined with --kind %s: must be --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
 	}
 	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
-		return fmt.Errorf("--in-place is %q: %s would be accepted", c.policy(), strings.Join(policies, ", "))
+		return fmt.Errorf("invalid --in-place %q: must be %s", c.policy(), strings.Join(policies, ", "))
 	}
 	if err := cmp.Or(checkIPFamily(c.IPFamily), c.checkFamilyOfEtcd()); err != nil {
 		return err
 	}
-	if err := cmp.Or(checkVersion("--kubernetes-version", c.Version, versions), c.checkBackup()); err != nil {
+	if err := cmp.Or(checkVersion("", "--kubernetes-version", c.Version, versions), c.checkBackup()); err != nil {
 		return err
 	}
 	return checkDomains(c.FailureDomains)
 }
 
-// checkNumbers says which number of machines would not be accepted.
+// checkNumbers returns which number of machines is invalid.
 func (c Cluster) checkNumbers() error {
-	if err := checkReplicas("--replicas", int64(c.Replicas)); err != nil {
+	if err := checkReplicas("", "--replicas", int64(c.Replicas)); err != nil {
 		return err
 	}
 	if err := c.checkEtcd(); err != nil {
 		return err
 	}
 	if c.Workers < 0 {
-		return fmt.Errorf("--workers is %d: 0 or more would be accepted", c.Workers)
+		return fmt.Errorf("invalid --workers \"%d\": must be 0 or more", c.Workers)
 	}
 	if c.MaxParallel < 0 {
-		return fmt.Errorf("--max-parallel is %d: 1 or more would be accepted, or 0 for as many as are missing", c.MaxParallel)
+		return fmt.Errorf("invalid --max-parallel \"%d\": must be 1 or more, or 0 for as many as are missing", c.MaxParallel)
 	}
 	return nil
 }
@@ -77,10 +77,10 @@ func InPlacePolicies() []string {
 // CheckName says what is wrong with a cluster's name.
 func CheckName(name string) error {
 	if len(name) > maxName {
-		return fmt.Errorf("--name %q has %d characters: at most %d would be accepted, for machines are named after the cluster", name, len(name), maxName)
+		return fmt.Errorf("invalid --name %q: must have at most %d characters, because machines are named after the cluster", name, maxName)
 	}
 	if len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Errorf("--name is %q: lower-case letters, digits and hyphens would be accepted, with a letter or digit at both ends", name)
+		return fmt.Errorf("invalid --name %q: must have lower-case letters, digits and hyphens, with a letter or digit at both ends", name)
 	}
 	return nil
 }
@@ -88,30 +88,32 @@ func CheckName(name string) error {
 // mostReplicas is how many machines a control plane may have: etcd gains nothing from more.
 const mostReplicas = int32(7)
 
-func checkReplicas(field string, n int64) error {
+// checkReplicas returns what is wrong with a number of machines in a field; where begins the error: the object that has it.
+func checkReplicas(where, field string, n int64) error {
 	switch {
 	case n < 1 || n > int64(mostReplicas):
-		return fmt.Errorf("%s is %d: 1, 3, 5 or 7 would be accepted", field, n)
+		return fmt.Errorf("%sinvalid %s \"%d\": must be 1, 3, 5 or 7", where, field, n)
 	case n%2 == 0:
-		return fmt.Errorf("%s is %d: an even number only adds a machine that can fail and stands no more failures than %d; 1, 3, 5 or 7 would be accepted", field, n, n-1)
+		return fmt.Errorf("%sinvalid %s \"%d\": must be 1, 3, 5 or 7: %d members tolerate no more failures than %d", where, field, n, n, n-1)
 	}
 	return nil
 }
 
-func checkVersion(field, version string, versions []string) error {
+// checkVersion returns what is wrong with a version of Kubernetes in a field; where begins the error: the object that has it.
+func checkVersion(where, field, version string, versions []string) error {
 	if slices.Contains(versions, version) {
 		return nil
 	}
-	return fmt.Errorf("%s is %q: %s would be accepted", field, version, strings.Join(versions, " or "))
+	return fmt.Errorf("%sinvalid %s %q: must be %s", where, field, version, strings.Join(versions, " or "))
 }
 
 func checkDomains(domains []string) error {
 	for i, d := range domains {
 		if len(validation.IsDNS1123Label(d)) > 0 {
-			return fmt.Errorf("--failure-domains has %q: names of lower-case letters, digits and hyphens would be accepted, with commas between them", d)
+			return fmt.Errorf("invalid --failure-domains %q: must be names of lower-case letters, digits and hyphens, with commas between them", d)
 		}
 		if slices.Contains(domains[:i], d) {
-			return fmt.Errorf("--failure-domains has %q twice: each name once would be accepted", d)
+			return fmt.Errorf("invalid --failure-domains %q: must have each name once", d)
 		}
 	}
 	return nil

@@ -50,12 +50,12 @@ var etcdVersion = regexp.MustCompile(`^v?3\.\d+\.\d+$`)
 // checkEtcd says what is wrong with what was asked for of etcd.
 func (c Cluster) checkEtcd() error {
 	if c.EtcdVersion != "" && !etcdVersion.MatchString(c.EtcdVersion) {
-		return fmt.Errorf("--etcd-version is %q: a version such as 3.6.16 would be accepted", c.EtcdVersion)
+		return fmt.Errorf("invalid --etcd-version %q: must be a version such as 3.6.16", c.EtcdVersion)
 	}
 	if c.Etcd == 0 {
 		return nil
 	}
-	return checkReplicas("--etcd", int64(c.Etcd))
+	return checkReplicas("", "--etcd", int64(c.Etcd))
 }
 
 // adoptEtcd takes over what a cluster has of etcd, or returns the changes of it.
@@ -63,7 +63,7 @@ func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Ste
 	etcd, exists := have["EtcdCluster "+etcdName(c.Name)], have["Cluster "+c.Name] != nil
 	switch {
 	case !exists && c.Etcd == 0 && c.EtcdVersion != "":
-		return nil, fmt.Errorf("--etcd-version is %q, and --etcd is 0: with etcd on machines of its own, such as --etcd 3, it would be accepted", c.EtcdVersion)
+		return nil, fmt.Errorf("--etcd-version %q cannot be combined with --etcd 0: it needs etcd on machines of its own, such as --etcd 3", c.EtcdVersion)
 	case !exists:
 		return nil, nil
 	case etcd == nil && c.EtcdVersion != "":
@@ -79,7 +79,7 @@ func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Ste
 		c.Etcd = replicas
 	}
 	if c.Etcd == 0 {
-		return nil, fmt.Errorf("--etcd is 0, and cluster %s has etcd on machines of its own: 1, 3, 5 or 7 would be accepted", c.Name)
+		return nil, fmt.Errorf("invalid --etcd \"0\": must be 1, 3, 5 or 7: cluster %s has etcd on machines of its own", c.Name)
 	}
 	if c.Etcd != replicas {
 		steps = append(steps, Step{What: fmt.Sprintf("machines of etcd: %d -> %d", replicas, c.Etcd), Object: etcd, Patch: nested(writeReplicas(c.Etcd), replicasPath)})

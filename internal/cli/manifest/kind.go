@@ -39,7 +39,7 @@ func checkKind(kind Kind) error {
 	if slices.Contains(Kinds(), string(kind)) {
 		return nil
 	}
-	return fmt.Errorf("--kind is %q: %s would be accepted", kind, strings.Join(Kinds(), " or "))
+	return fmt.Errorf("invalid --kind %q: must be %s", kind, strings.Join(Kinds(), " or "))
 }
 
 // controlPlaneDocuments are the control plane, and before it the templates that it alone refers to.

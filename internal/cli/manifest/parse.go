@@ -45,7 +45,7 @@ func Parse(r io.Reader, source string) ([]*unstructured.Unstructured, error) {
 		objects = append(objects, found...)
 	}
 	if len(objects) == 0 {
-		return nil, fmt.Errorf("%s holds no object: at least one Kubernetes object would be accepted", source)
+		return nil, fmt.Errorf("%s has no object: must have at least one Kubernetes object", source)
 	}
 	return objects, nil
 }

@@ -44,7 +44,7 @@ func CheckObjects(objects []*unstructured.Unstructured, versions []string, exist
 	for _, o := range objects {
 		r := referenceTo(o)
 		if given[r] {
-			return fmt.Errorf("%s is given twice: once would be accepted", r)
+			return fmt.Errorf("%s is given twice: must be given once", r)
 		}
 		given[r] = true
 	}
@@ -85,7 +85,7 @@ func checkObject(o *unstructured.Unstructured, versions []string) error {
 	case schema.GroupKind{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)},
 		schema.GroupKind{Group: controlPlaneGroup, Kind: string(ControlPlane)}:
 		if n, found, _ := unstructured.NestedInt64(o.Object, "spec", "replicas"); found && hasEtcd(o) {
-			if err := checkReplicas(where+"spec.replicas", n); err != nil {
+			if err := checkReplicas(where, "spec.replicas", n); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func checkVersionAt(o *unstructured.Unstructured, where string, versions []strin
 	if !found {
 		return nil
 	}
-	return checkVersion(where+strings.Join(path, "."), v, versions)
+	return checkVersion(where, strings.Join(path, "."), v, versions)
 }
 
 func checkReferences(o *unstructured.Unstructured, given map[Reference]bool, exists func(Reference) (bool, error)) error {

@@ -30,7 +30,7 @@ replayed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if observed && output == "table" {
 				if cmd.Flags().Changed("output") {
-					return command.Usagef("--observed and --output table exclude each other: json or yaml would be accepted")
+					return command.Usagef("--observed cannot be combined with --output table: must be json or yaml")
 				}
 				output = "json"
 			}

@@ -29,7 +29,7 @@ its own.`,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return command.Usagef("--limit is %d: 0 or more would be accepted", limit)
+				return command.Usagef("invalid --limit \"%d\": must be 0 or more", limit)
 			}
 			return a.history(cmd.Context(), args, output, etcd, limit)
 		},

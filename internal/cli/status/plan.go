@@ -94,11 +94,11 @@ func (f *planFlags) check(cmd *cobra.Command, args []string) error {
 	changes := f.patch() != nil
 	switch {
 	case f.all && (len(args) > 0 || changes || len(f.files) > 0):
-		return errors.New("--all is about what is under way everywhere: neither a name nor a change would be accepted with it")
+		return errors.New("--all cannot be combined with NAME, -f or flags that change a control plane")
 	case changes && len(f.files) > 0:
-		return errors.New("-f and the flags that change a control plane exclude each other")
+		return errors.New("-f cannot be combined with flags that change a control plane")
 	case cmd.Flags().Changed("replicas") && f.replicas < 1:
-		return fmt.Errorf("--replicas is %d: 1 or more would be accepted", f.replicas)
+		return fmt.Errorf("invalid --replicas \"%d\": must be 1 or more", f.replicas)
 	}
 	return nil
 }

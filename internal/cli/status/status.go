@@ -48,7 +48,7 @@ Without a name, all clusters are shown.`,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch && output != "table" {
-				return command.Usagef("--watch and --output %s exclude each other", output)
+				return command.Usagef("--watch cannot be combined with --output %s", output)
 			}
 			if watch {
 				return a.watchStatus(cmd.Context(), args)

@@ -24,10 +24,10 @@ func (u *up) checkSelfManaged() error {
 		return nil
 	}
 	if u.given("filename") {
-		return errors.New("--self-managed and -f exclude each other: make the cluster first, and name it with --name afterwards")
+		return errors.New("--self-managed cannot be combined with -f: make the cluster first, and name it with --name afterwards")
 	}
 	if !u.wait {
-		return errors.New("--self-managed and --wait=false exclude each other: providers are installed in a cluster that is up")
+		return errors.New("--self-managed cannot be combined with --wait=false: providers are installed in a cluster that is up")
 	}
 	if keeper, kept := selfmanaged.Keeper(u.State); kept && keeper.Key() != u.targets()[0] {
 		return fmt.Errorf("--self-managed: cluster %s is the management cluster of this environment; `quorate up --name %s --self-managed=false` gives its Clusters back first", keeper, keeper.Name)

@@ -174,7 +174,7 @@ func (u *up) check() error {
 	return u.cluster.Check(u.accepted())
 }
 
-// checkFlags looks at flags that exclude each other, and at those about the environment.
+// checkFlags checks flags that cannot be combined, and at those about the environment.
 func (u *up) checkFlags() error {
 	if err := u.checkFiles(); err != nil {
 		return err
@@ -183,16 +183,16 @@ func (u *up) checkFlags() error {
 		return errors.New("--output is for --dry-run, which prints the manifests")
 	}
 	if u.output == "table" {
-		return errors.New("--output is table: yaml or json would be accepted")
+		return errors.New("invalid --output \"table\": must be yaml or json")
 	}
 	if err := u.checkSelfManaged(); err != nil {
 		return err
 	}
 	if u.given("timeout") && !u.wait {
-		return errors.New("--timeout and --wait=false exclude each other")
+		return errors.New("--timeout cannot be combined with --wait=false")
 	}
 	if u.timeout <= 0 {
-		return fmt.Errorf("--timeout is %s: more than 0 would be accepted, for example 15m", u.timeout)
+		return fmt.Errorf("invalid --timeout \"%s\": must be greater than 0, for example 15m", u.timeout)
 	}
 	return errors.Join(u.checkNetwork(), u.checkGates())
 }
@@ -205,7 +205,7 @@ func (u *up) checkFiles() error {
 	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place", "ip-family",
 		"backup"} {
 		if u.given(flag) {
-			return fmt.Errorf("--%s and -f exclude each other: say it in the manifests, or leave -f out", flag)
+			return fmt.Errorf("--%s cannot be combined with -f: set it in the manifests, or leave -f out", flag)
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func (u *up) checkNetwork() error {
 	}
 	prefix, err := netip.ParsePrefix(u.network)
 	if err != nil || !prefix.Addr().Is4() || prefix.Bits() < 8 || prefix.Bits() > 22 {
-		return fmt.Errorf("--network is %q: an IPv4 range from /8 to /22 would be accepted, for example 172.30.0.0/16", u.network)
+		return fmt.Errorf("invalid --network %q: must be an IPv4 range from /8 to /22, for example 172.30.0.0/16", u.network)
 	}
 	u.prefix = prefix.Masked()
 	return nil

@@ -68,7 +68,7 @@ func (a *app) statusCommand() *cobra.Command {
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch && output != "table" {
-				return command.Usagef("--watch and --output %s exclude each other", output)
+				return command.Usagef("--watch cannot be combined with --output %s", output)
 			}
 			c, key, err := a.Cluster(cmd.Context(), args)
 			if err != nil {

@@ -146,7 +146,7 @@ func TestReadAuthorities(t *testing.T) {
 		{"the authority's key is kept elsewhere", nil, all(nil, "ca", without(pair, "tls.key")), "", "", "ca", ""},
 		{"etcd's key is kept elsewhere", nil, all(nil, "etcd", without(pair, "tls.key")), "", "", "etcd", ""},
 		{"no key for service accounts", nil, all(nil, "sa", without(pair, "tls.key")), "", "", "", "secret ns/demo-sa: tls.key is missing ("},
-		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa: tls.crt is missing (a public key and its private key, in PEM, would be accepted); secret ns/demo-sa: tls.key is missing ("},
+		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa: tls.crt is missing (must be a public key and its private key, in PEM); secret ns/demo-sa: tls.key is missing ("},
 		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "", "secret ns/demo-ca: tls.crt is missing ("},
 		{"no certificate", nil, all(nil, "ca", map[string]string{"tls.crt": "c", "tls.key": "k"}), "", "", "", "secret ns/demo-ca: tls.crt holds no certificate"},
 		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "", "", "", "secret ns/demo-proxy: tls.key is not the key of secret ns/demo-proxy: tls.crt"},

@@ -69,7 +69,7 @@ func TestFilesOfUsers(t *testing.T) {
 		{"from a key that is not there", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "cert"), ca[1]}, []client.Object{given("mine", pair)},
 			"file /etc/kubernetes/pki/ca.crt (secret ns/mine: cert) refers to a key that the secret does not have (", ""},
 		{"not encoded as it says", nil, []bootstrapv1.File{packed, ca[1]}, nil, `file /etc/kubernetes/pki/ca.crt holds nothing that is encoded as "gzip+base64" (`, ""},
-		{"without its key", nil, ca[:1], nil, "file /etc/kubernetes/pki/ca.key is missing (a certificate and its key, in PEM, would be accepted)", ""},
+		{"without its key", nil, ca[:1], nil, "file /etc/kubernetes/pki/ca.key is missing (must be a certificate and its key, in PEM)", ""},
 		{"another than the secret's", nil, ca, []client.Object{given("demo-ca", other)}, "file /etc/kubernetes/pki/ca.crt is another authority than secret ns/demo-ca: tls.crt (", ""},
 		{"appended, or a template", nil, []bootstrapv1.File{appended, template}, nil, "", ""},
 		{"appended, beside a key", nil, []bootstrapv1.File{appended, ca[1]}, nil, "", ""},

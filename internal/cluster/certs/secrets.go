@@ -28,7 +28,7 @@ type Secrets struct {
 	// Given are the purposes of those secrets that only the user can give and has not
 	// given, sorted. They are those of an external etcd: apiserver-etcd-client, and etcd.
 	Given []string
-	// Broken says what is wrong with what was given, each by its secret and key, or by its file, and what would be accepted; empty: nothing.
+	// Broken says what is wrong with what was given, each by its secret and key, or by its file, and what is valid; empty: nothing.
 	Broken string
 	// Keyless are the purposes of the authorities whose key is kept elsewhere, sorted. A first
 	// machine can start with them; the bootstrap provider lets no other join.

@@ -49,9 +49,9 @@ func Leap(want string, machines []*clusterv1.Machine) string {
 	}
 	switch {
 	case version.CompareMinor(to, oldest) < 0:
-		return fmt.Sprintf("spec.version is %s, and no machine is older than v%d.%d: it goes back only to where some machine still is", want, oldest.Major, oldest.Minor)
+		return fmt.Sprintf("invalid spec.version %q: must be v%d.%d or later, because no machine is older", want, oldest.Major, oldest.Minor)
 	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
-		return fmt.Sprintf("spec.version is %s, and the oldest machine has v%d.%d: one minor version at a time, v%d.%d would be accepted", want, oldest.Major, oldest.Minor, oldest.Major, oldest.Minor+1)
+		return fmt.Sprintf("invalid spec.version %q: must be v%d.%d, one minor version above the oldest machine's v%d.%d", want, oldest.Major, oldest.Minor+1, oldest.Major, oldest.Minor)
 	}
 	return ""
 }

@@ -91,9 +91,9 @@ func (c *check) mayKeepKeyElsewhere(p *pair) bool {
 
 // need says what a pair lacks.
 func (c *check) need(p *pair) {
-	accepted := "a certificate and its key, in PEM,"
+	accepted := "a certificate and its key, in PEM"
 	if p.Role == ServiceAccount {
-		accepted = "a public key and its private key, in PEM,"
+		accepted = "a public key and its private key, in PEM"
 	}
 	for _, d := range []struct {
 		Datum
@@ -117,7 +117,7 @@ func (c *check) serviceAccount(p *pair) {
 		c.say(p.Cert.Where, "the public key of that private key", "is not the public key of %s", p.Key.Where)
 	}
 	if s := p.secret; s != nil && s.key != nil && !s.key.Equal(p.key) {
-		c.say(p.Key.Where, "the same one, or one of them only,", "is another key than %s", s.Key.Where)
+		c.say(p.Key.Where, "the same one, or only one of them must be given", "is another key than %s", s.Key.Where)
 	}
 }
 
@@ -133,7 +133,7 @@ func (c *check) authority(p *pair) {
 	}
 	first := p.certs[0]
 	if !p.agreesWithSecret() {
-		c.say(p.Cert.Where, "the same one, or one of them only,", "is another authority than %s", p.secret.Cert.Where)
+		c.say(p.Cert.Where, "the same one, or only one of them must be given", "is another authority than %s", p.secret.Cert.Where)
 	}
 	if c.onlyVerifies(p.Role) {
 		if !slices.ContainsFunc(p.certs, func(cert *x509.Certificate) bool { return c.ended(cert) == "" }) {
@@ -211,7 +211,7 @@ func (c *check) chain(p *pair, signer Role) {
 	case roots == nil:
 		return
 	case where == "" && !c.onlyVerifies(signer): // that of an etcd elsewhere is asked for in any case
-		c.say(p.Cert.Where, "its authority, given as well,", "is signed by an authority that is not given")
+		c.say(p.Cert.Where, "signed by an authority that is given as well", "is signed by an authority that is not given")
 	}
 	if where == "" {
 		return

@@ -81,7 +81,7 @@ func (c *check) readKey(d Datum, anywhere bool) publicKey {
 	case *ecdsa.PrivateKey:
 		return &key.PublicKey
 	}
-	c.say(d.Where, "an RSA or ECDSA key in PEM, not encrypted and with nothing before it,", "holds no private key that kubeadm can read")
+	c.say(d.Where, "an RSA or ECDSA key in PEM, not encrypted and with nothing before it", "holds no private key that kubeadm can read")
 	return nil
 }
 

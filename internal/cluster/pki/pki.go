@@ -109,5 +109,5 @@ type Finding struct {
 
 // String says all in one sentence.
 func (f Finding) String() string {
-	return fmt.Sprintf("%s %s (%s would be accepted)", f.Where, f.Wrong, f.Accepted)
+	return fmt.Sprintf("%s %s (must be %s)", f.Where, f.Wrong, f.Accepted)
 }

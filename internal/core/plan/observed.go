@@ -195,7 +195,7 @@ func (p InPlace) Ours() bool { return p == InPlacePreferred || p == InPlaceOnly 
 type Refusal struct {
 	// Reason is one CamelCase word; empty: nothing is refused.
 	Reason string `json:"reason,omitempty"`
-	// Message says the same to a person, with the field, its value and what would be accepted.
+	// Message says the same to a person, with the field, its value and what is valid.
 	Message string `json:"message,omitempty"`
 	// Replaceable: machines can be made all the same, as those are that are there, so that a
 	// broken one is replaced.

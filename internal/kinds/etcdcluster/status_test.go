@@ -348,20 +348,20 @@ func TestVersions(t *testing.T) {
 		{"v3.6.16", "v3.5.26 v3.5.26 v3.5.35", ""},
 		{"v3.6.16", "v3.5.26 v3.6.16", ""},
 		{"v3.5.35", "v3.4.30", ""},
-		{"v3.6.16", "v3.5.25", "it is v3.6.16, and a member has v3.5.25: 3.6 takes the voters of that version for learners; v3.5.26 or later of 3.5 first would be accepted"},
-		{"v3.6.16", "v3.5.25 v3.6.16", "v3.5.26 or later of 3.5 first would be accepted"},
-		{"v3.6.16", "v3.4.30", "it is v3.6.16, and a member has v3.4.30: one minor version at a time, v3.5 would be accepted"},
-		{"v3.7.0", "v3.5.35 v3.6.16", "a member has v3.5.35: one minor version at a time, v3.6 would be accepted"},
+		{"v3.6.16", "v3.5.25", "v3.6.16 must be v3.5.26 or later of 3.5 first: a member has v3.5.25, and 3.6 treats voters of that version as learners"},
+		{"v3.6.16", "v3.5.25 v3.6.16", "must be v3.5.26 or later of 3.5 first"},
+		{"v3.6.16", "v3.4.30", "v3.6.16 must be v3.5: a member has v3.4.30, and etcd changes by one minor version at a time"},
+		{"v3.7.0", "v3.5.35 v3.6.16", "must be v3.6: a member has v3.5.35, and etcd changes by one minor version at a time"},
 		{"v3.5.35", "v3.6.16", ""},
 		{"v3.5.26", "v3.5.35 v3.6.16", ""},
-		{"v3.5.25", "v3.6.16", "it is v3.5.25, and a member has v3.6.16: 3.6 takes the voters of that version for learners; v3.5.26 or later of 3.5 would be accepted"},
+		{"v3.5.25", "v3.6.16", "v3.5.25 must be v3.5.26 or later of 3.5: a member has v3.6.16, and 3.6 treats voters of that version as learners"},
 		{"v3.5.25", "v3.5.26", ""},
 		{"v3.6.25", "v3.7.0", ""},
-		{"v3.4.30", "v3.5.35", "it is v3.4.30: a version of etcd from v3.5 on would be accepted"},
-		{"v3.4.30", "", "it is v3.4.30: a version of etcd from v3.5 on would be accepted"},
-		{"v3.5.35", "v3.7.0", "it is v3.5.35, and a member has v3.7.0: one minor version at a time, v3.6 would be accepted"},
-		{"v3.5.35", "v3.6.16 v3.7.0", "one minor version at a time, v3.6 would be accepted"},
-		{"v2.6.0", "v3.6.16", "a version of etcd from v3.5 on would be accepted"},
+		{"v3.4.30", "v3.5.35", "v3.4.30 must be a version of etcd from v3.5 on"},
+		{"v3.4.30", "", "v3.4.30 must be a version of etcd from v3.5 on"},
+		{"v3.5.35", "v3.7.0", "v3.5.35 must be v3.6: a member has v3.7.0, and etcd changes by one minor version at a time"},
+		{"v3.5.35", "v3.6.16 v3.7.0", "must be v3.6: a member has v3.7.0, and etcd changes by one minor version at a time"},
+		{"v2.6.0", "v3.6.16", "must be a version of etcd from v3.5 on"},
 		{"v4.0.0", "v3.6.16", "one minor version at a time"},
 		{"nonsense", "v3.6.16", "nonsense"},
 	} {
@@ -380,7 +380,7 @@ func TestRefusedVersion(t *testing.T) {
 	w.told = w.told[len(w.told)-1:]
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.7.0" })
 	p := w.settle()
-	if p.Reason != "InvalidVersionChange" || !strings.HasPrefix(p.Message, "spec.version: it is v3.7.0, and a member has v3.5.26") || w.most != 3 {
+	if p.Reason != "InvalidVersionChange" || !strings.HasPrefix(p.Message, "spec.version: v3.7.0 must be v3.6: a member has v3.5.26") || w.most != 3 {
 		t.Fatalf("told is %+v, machines are %s", p, w.names())
 	}
 	w.silence("demo-etcd-2")

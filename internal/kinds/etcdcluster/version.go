@@ -54,7 +54,7 @@ func leap(want string, members []version.Version) string {
 	case err != nil:
 		return err.Error()
 	case version.CompareMinor(to, last35) < 0:
-		return fmt.Sprintf("it is %s: a version of etcd from v%d.%d on would be accepted", want, last35.Major, last35.Minor)
+		return fmt.Sprintf("%s must be a version of etcd from v%d.%d on", want, last35.Major, last35.Minor)
 	case len(members) == 0:
 		return ""
 	}
@@ -65,15 +65,20 @@ func leap(want string, members []version.Version) string {
 func leapFrom(oldest, newest, want version.Version) string {
 	switch {
 	case skips(oldest, want):
-		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, oldest, oldest.Major, oldest.Minor+1)
+		return skipped(want, oldest, oldest.Minor+1)
 	case skips(want, newest):
-		return fmt.Sprintf("it is %s, and a member has %s: one minor version at a time, v%d.%d would be accepted", want, newest, newest.Major, newest.Minor-1)
+		return skipped(want, newest, newest.Minor-1)
 	case version.CompareMinor(want, newest) < 0 && isEarly35(want):
-		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 would be accepted", want, newest, last35)
+		return fmt.Sprintf("%s must be %s or later of 3.5: a member has %s, and 3.6 treats voters of that version as learners", want, last35, newest)
 	case version.CompareMinor(want, oldest) > 0 && isEarly35(oldest):
-		return fmt.Sprintf("it is %s, and a member has %s: 3.6 takes the voters of that version for learners; %s or later of 3.5 first would be accepted", want, oldest, last35)
+		return fmt.Sprintf("%s must be %s or later of 3.5 first: a member has %s, and 3.6 treats voters of that version as learners", want, last35, oldest)
 	}
 	return ""
+}
+
+// skipped says that a wanted version is more than one minor version from a member's, and which minor version can be next.
+func skipped(want, has version.Version, next int) string {
+	return fmt.Sprintf("%s must be v%d.%d: a member has %s, and etcd changes by one minor version at a time", want, has.Major, next, has)
 }
 
 // skips reports whether a version is more than one minor version above another, or of another major one.

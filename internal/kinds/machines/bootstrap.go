@@ -97,7 +97,7 @@ func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	}
 	t.Facts.Policy.EtcdCall = kubeadm.EtcdCall(config)
 	if config.ClusterConfiguration.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
-		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ", and spec.etcd.management is Members: None would be accepted"})
+		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ": spec.etcd.management must be None, and it is Members"})
 	}
 	if refused := kubeadm.SharedAddress(config); refused != "" && !config.ClusterConfiguration.Etcd.External.IsDefined() {
 		t.Facts.Cluster.Template = fmt.Sprintf("KubeadmConfigTemplate %s: invalid spec.template.spec.%s %q: %s",

@@ -378,7 +378,7 @@ func TestExternalEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.settle()
-	if status := w.controlPlane().Status; p.Reason != "EtcdManagementInvalid" || status.FailureReason != "EtcdManagementInvalid" || !strings.Contains(ptr.Deref(status.FailureMessage, ""), "None would be accepted") {
+	if status := w.controlPlane().Status; p.Reason != "EtcdManagementInvalid" || status.FailureReason != "EtcdManagementInvalid" || !strings.Contains(ptr.Deref(status.FailureMessage, ""), "spec.etcd.management must be None") {
 		t.Errorf("told %+v, and failed for %s", p, status.FailureReason)
 	}
 }

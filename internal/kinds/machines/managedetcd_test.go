@@ -66,7 +66,7 @@ const given = "givenetcds.etcd.example"
 func TestManagedEtcd(t *testing.T) {
 	w := newWorld(t, onEtcd(), append(etcdSecrets(t), kindOf(given, "v1alpha1"))...)
 	if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "GivenEtcd demo-etcd does not exist") || len(w.machines()) > 0 {
-		t.Fatalf("without etcd told is %+v, machines are %v", p, w.machines())
+		t.Fatalf("without etcd plan %+v, machines %v", p, w.machines())
 	}
 	if status := w.controlPlane().Status; status.FailureReason != "" {
 		t.Errorf("it failed for what passes: %s", status.FailureReason)
@@ -77,7 +77,7 @@ func TestManagedEtcd(t *testing.T) {
 	}
 	w.lookAgain()
 	if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "status.ready is not true") || len(w.machines()) > 0 {
-		t.Fatalf("before it is ready told is %+v, machines are %v", p, w.machines())
+		t.Fatalf("before it is ready plan %+v, machines %v", p, w.machines())
 	}
 	w.etcdAt("https://10.0.0.2:2379,https://10.0.0.1:2379")
 	w.settle()
@@ -185,7 +185,7 @@ func TestManagedEtcdAndTemplate(t *testing.T) {
 	if err := w.client.Update(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.settle(); p.Reason != "EtcdManagementInvalid" || !strings.Contains(p.Message, "KubeadmConfigTemplate demo says in clusterConfiguration.etcd") || len(w.machines()) > 0 {
-		t.Errorf("told is %+v, machines are %v", p, w.machines())
+	if p := w.settle(); p.Reason != "EtcdManagementInvalid" || !strings.Contains(p.Message, "KubeadmConfigTemplate demo must not have clusterConfiguration.etcd") || len(w.machines()) > 0 {
+		t.Errorf("plan %+v, machines %v", p, w.machines())
 	}
 }

@@ -388,7 +388,7 @@ func TestOtherRuntime(t *testing.T) {
 // TestPolicy: a word that means nothing is an error, and without the annotation nothing is done.
 func TestPolicy(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Maybe"})
-	if err := w.turn(); err == nil || !strings.Contains(err.Error(), `is "Maybe": Never, Preferred, Only or External would be accepted`) {
+	if err := w.turn(); err == nil || !strings.Contains(err.Error(), `"Maybe": must be Never, Preferred, Only or External`) {
 		t.Errorf("the error is %v", err)
 	}
 	w = newWorld(t, nil)

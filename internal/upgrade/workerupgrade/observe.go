@@ -41,7 +41,7 @@ type scope struct {
 	nodes map[string]*upgradev1.NodeUpgrade
 }
 
-// policy is what the MachineDeployment's annotation says; an unknown word is an error that names what would be accepted.
+// policy is what the MachineDeployment's annotation says; an unknown word is an error that names what is valid.
 func (s *scope) policy() (plan.InPlace, error) {
 	switch p := s.deployment.Annotations[upgradev1.PolicyAnnotation]; p {
 	case "", "Never":
@@ -49,7 +49,7 @@ func (s *scope) policy() (plan.InPlace, error) {
 	case string(plan.InPlacePreferred), string(plan.InPlaceOnly), string(plan.InPlaceExternal):
 		return plan.InPlace(p), nil
 	default:
-		return "", fmt.Errorf("annotation %s of MachineDeployment %s is %q: Never, Preferred, Only or External would be accepted", upgradev1.PolicyAnnotation, s.deployment.Name, p)
+		return "", fmt.Errorf("invalid annotation %s of MachineDeployment %s %q: must be Never, Preferred, Only or External", upgradev1.PolicyAnnotation, s.deployment.Name, p)
 	}
 }
 

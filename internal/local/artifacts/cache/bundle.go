@@ -133,7 +133,7 @@ func (m manifest) checkImport(known []Product) error {
 		if len(accepted) == 0 {
 			accepted = []string{"nothing of this name"}
 		}
-		return fmt.Errorf("%w: its %s %s is of inputs %s, made by another release of quorate: %s would be accepted",
+		return fmt.Errorf("%w: its %s %s is of inputs %s, made by another release of quorate: must be %s",
 			ErrBundle, m.Product, m.Version, m.Inputs.short(), strings.Join(accepted, " or "))
 	}
 	if m.Imported || !isDigest(m.Host) {

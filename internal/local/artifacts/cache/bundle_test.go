@@ -291,7 +291,7 @@ func TestBundleDescriptions(t *testing.T) {
 		"its platform is plan9/386: " + Platform():                      func(b *bundle) { b.Platform = "plan9/386" },
 		"its format is 2: 1 is accepted":                                func(b *bundle) { b.Format = 2 },
 		"its greeting v1 is of inputs none, made by another release":    func(b *bundle) { b.Products[0].Inputs = "x" },
-		"v1 of inputs " + Sum("a").short() + " would be accepted":       func(b *bundle) { b.Products[0].Version = "v9" },
+		"must be v1 of inputs " + Sum("a").short():                      func(b *bundle) { b.Products[0].Version = "v9" },
 		"its stranger v1 is of inputs " + Sum("a").short():              func(b *bundle) { b.Products[0].Product = "stranger" },
 		"it lists greeting v1 twice":                                    func(b *bundle) { b.Products = append(b.Products, b.Products[0]) },
 		"the description of greeting v1 is damaged":                     func(b *bundle) { b.Products[0].Host = "../../x" },
