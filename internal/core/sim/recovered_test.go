@@ -17,6 +17,15 @@ func recoverable(replicas int, events ...Event) Setup {
 // lost is the loss of a machine.
 func lost(n int) Event { return Event{At: time.Hour, Kind: Kill, N: n} }
 
+// neverGoing leaves the infrastructure of machines where it is, however often it is to be deleted.
+func neverGoing(s Setup, machines ...int) Setup {
+	s.Remains = map[int]bool{}
+	for _, n := range machines {
+		s.Remains[n] = true
+	}
+	return s
+}
+
 // withoutKubeconfig deletes the kubeconfig again and again while the recovery of a loss is prepared, begins and waits.
 func withoutKubeconfig() []Event {
 	var all []Event
@@ -44,6 +53,7 @@ var recovered = []struct {
 		Event{At: time.Hour, Kind: StoreDown, For: 20 * time.Minute}, lost(2), lost(3)), time.Hour},
 	{"the kubeconfig is missing, as in another management cluster", recoverable(3, append([]Event{lost(1), lost(2), lost(3)},
 		withoutKubeconfig()...)...), 30 * time.Minute},
+	{"the infrastructure of two never goes, and a person declares them off", neverGoing(recoverable(3, lost(1), lost(2), lost(3)), 1, 2), time.Hour},
 	{"the controller starts anew in the middle", recoverable(3, lost(2), lost(3),
 		Event{At: time.Hour + 2*time.Minute, Kind: Restart}, Event{At: time.Hour + 150*time.Second, Kind: Restart}), 30 * time.Minute},
 }

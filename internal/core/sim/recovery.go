@@ -318,6 +318,7 @@ func (r recovering) tamper() {
 func (r recovering) add(o *plan.Observed) {
 	x := r.current()
 	r.w.recoveries.saw = nil
+	r.addOff(o)
 	if x == nil {
 		return
 	}
@@ -338,6 +339,23 @@ func (r recovering) add(o *plan.Observed) {
 			m.CannotJoin = "nothing is left of it"
 		}
 	}
+}
+
+// addOff is what can be seen of machines that a person declared off, also after the end of the recovery.
+func (r recovering) addOff(o *plan.Observed) {
+	for i := range o.Machines {
+		m := &o.Machines[i]
+		if m.Off = m.Deleting && r.isOff(m.Name); m.Off && m.CannotJoin == "" {
+			m.CannotJoin = "a person declared it off for a recovery"
+		}
+	}
+}
+
+// isOff reports whether a person declared a machine off, in a recovery that has begun.
+func (r recovering) isOff(name string) bool {
+	return slices.ContainsFunc(r.w.recoveries.all, func(x *recovery) bool {
+		return x.begun && x.isApproved() && slices.Contains(x.off, name)
+	})
 }
 
 // do carries out a step of a recovery. Its object is written only as it was seen.
