@@ -222,7 +222,7 @@ func (g *group) judgeDelete(s *state, t step) string {
 	switch {
 	case gone.has(deleting):
 		return "a machine is deleted twice"
-	case g.votes(&gone) && s.count(g.leavingVoter) > 0:
+	case g.votes(&gone) && s.count(g.leavingVoter) > kept(g, *s, t.on):
 		return "a voter is deleted while another leaves"
 	case working+held == 0:
 		return "the last complete machine is deleted"
@@ -236,6 +236,17 @@ func (g *group) judgeDelete(s *state, t step) string {
 
 // leavingVoter reports whether a voter's host is being deleted, and its hook still holds it.
 func (g *group) leavingVoter(h *host) bool { return h.has(deleting) && !h.has(released) && g.voter(h) }
+
+// kept counts the voters whose hosts are being deleted and stay, because no other API server works: 1 or 0.
+func kept(g *group, s state, on int8) int {
+	_, working, held := g.without(s, on)
+	if works := g.seems(&s.hosts[on-1]); !g.etcdOnly && !works && working == 0 && held == 1 && s.count(func(h *host) bool {
+		return g.leavingVoter(h) && h.has(due) && g.seems(h)
+	}) == 1 {
+		return 1
+	}
+	return 0
+}
 
 // without counts what is left when a host goes: machines that stay, those of them that work, and those that work
 // and go, but are held by their hooks.

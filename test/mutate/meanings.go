@@ -198,7 +198,7 @@ var guards = []guard{
 		rules: []change{{"isNew", `s.Group.New || !s.Group.Initialized && len(s.machines) == 0`, `!s.Group.Initialized`}},
 		check: []change{{"checkDelete", `o.Group.New`, `!o.Group.Initialized`}, {"checkReleaseHook", `o.Group.New`, `!o.Group.Initialized`}}},
 	{says: "a machine goes while the voter of another leaves",
-		rules: []change{{"busyWith", `if s.mayVote(o) {`, `if false {`}},
+		rules: []change{{"busyWith", `if s.mayVote(o) && (!o.HookDue || s.servesAlone(o) == "") {`, `if false {`}},
 		check: []change{{"checkNobodyLeaves", `m.Deleting && mayVote(o, m)`, `false && mayVote(o, m)`}}},
 	{says: "a dead machine waits for the voter of another that leaves",
 		rules: []change{{"busyWith", `if !s.mayAnswer(m) {`, `if false {`}},

@@ -249,10 +249,11 @@ func checkAlarmEnded(o plan.Observed, gone plan.Machine) error {
 	return raised
 }
 
-// checkNobodyLeaves: no voter is about to leave with its machine.
+// checkNobodyLeaves: no voter is about to leave with its machine. One stays for as long as no other API server is proven healthy.
 func checkNobodyLeaves(o plan.Observed) error {
 	for _, m := range o.Machines {
-		if m.Deleting && mayVote(o, m) {
+		stays := m.HookDue && servesAPI(o, m) && !apiBeside(o, m)
+		if m.Deleting && mayVote(o, m) && !stays {
 			return fmt.Errorf("%s is leaving, and its voter with it: one change at a time", m.Name)
 		}
 	}

@@ -218,8 +218,8 @@ var rules = []rule{
 		name: "remediate",
 		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile. " +
 			"First come those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken. One " +
-			"whose replacements break as well is replaced only as often as the limits allow. With the in-place policy Only no machine is " +
-			"replaced before a person deletes it.",
+			"whose replacements break as well is replaced only as often as the limits allow. It waits for no machine that is being deleted and " +
+			"stays because no other API server is healthy. With the in-place policy Only no machine is replaced before a person deletes it.",
 		gives: []Reason{
 			{"Remediating", MoveLeader, "a leader hands over before it leaves"},
 			{"Remediating", Delete, "it is marked, and the others can live without it"},

@@ -24,7 +24,7 @@ func (w *World) without(gone *host) left {
 		case h == gone, w.isDoomed(h):
 		case h.deleting:
 			// Beside one that cannot be seen only what is to be replaced goes: its voter counts as gone, which judgeVoter holds to.
-			if (h.hidden.IsZero() || gone.marked == "") && h.hasVoter() {
+			if (h.hidden.IsZero() || gone.marked == "") && h.hasVoter() && !staysAlone(w, h) {
 				l.going = h
 			}
 			if w.works(h) {
@@ -41,6 +41,12 @@ func (w *World) without(gone *host) left {
 		}
 	}
 	return l
+}
+
+// staysAlone: a host that is being deleted stays, because nobody knows of another API server that is healthy.
+func staysAlone(w *World, h *host) bool {
+	works := func(o *host) bool { return o != h && w.works(o) }
+	return !w.setup.EtcdOnly && w.isDrained(h) && !slices.ContainsFunc(w.hosts, works)
 }
 
 // hasVoter: the member of a host votes, whether it runs or not.

@@ -91,6 +91,7 @@ var failedRestored = map[int64]string{
 	1330000000000917: "the judge took a machine whose update was begun in part, and cannot be finished yet, for one that does not serve",
 	9950002300:       "the judge wanted an update that waits for a backup of which the restored record does not tell, while the store is down",
 	9950007293:       "the judge wanted a dead machine to be replaced before a decision that was carried out is taken away",
+	9985002796:       "a marked machine waited for one that was being deleted and stayed as long as no other served, for ever",
 	127283346400905:  "the judge took a machine more than wanted for one that is replaced, and asked for the order of marks",
 }
 
