@@ -18,7 +18,9 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 		return err
 	}
 	c := o.Choices[at]
-	if m, err := machineNamed(o, c.Target); err == nil && c.Kind == plan.ForgetMachine && isForgotten(o, m) {
+	alone := o
+	alone.Choices = []plan.Choice{c}
+	if len(withoutForgotten(alone).Machines) < len(o.Machines) {
 		return fmt.Errorf("the decision %s %s stands, and its Machine is there", c.Kind, c.Target)
 	}
 	o = withoutForgotten(o)

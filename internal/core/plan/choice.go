@@ -191,7 +191,7 @@ func (s choosing) stands(c Choice) (done string, stands bool) {
 		if createdAt(s.whole, c.Target).IsZero() {
 			return "there is no such machine", false
 		}
-		return "", !s.has(c.Target) && isMade(s.whole, c.Kind, c.Target)
+		return "", !s.has(c.Target) && c.Digest == ChoiceDigest(s.whole, c.Kind, c.Target)
 	}
 	at := slices.IndexFunc(s.Etcd.Members, func(e Member) bool { return e.ID == c.Target })
 	if at < 0 {
