@@ -93,8 +93,7 @@ func checkGiveUp(o plan.Observed, s plan.Step) error {
 // checkRecoveryWrite: beside a recovery only what shows the cluster is written: the kubeconfig, and, into the cluster that the seed
 // began, what lets etcd be asked.
 func checkRecoveryWrite(o plan.Observed, s plan.Step) error {
-	seeded := slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Seeded && !m.Deleting })
-	if isOfClients(o, s) || seeded && isBeforeJoin(o, s) && !isOfSpec(o, s) {
+	if isOfClients(o, s) || hasSeeded(o) && isBeforeJoin(o, s) && !isOfSpec(o, s) {
 		return checkWrite(o, s)
 	}
 	return fmt.Errorf("%s: not a step of a recovery", action(s))
@@ -143,17 +142,27 @@ func checkEndRecovery(o plan.Observed) error {
 // checkDismissed: of the etcd that the seed began only a member leaves, or hands over, that is on a machine that was given up, or a learner
 // on no known machine.
 func checkDismissed(o plan.Observed, s plan.Step) error {
-	seeded, leaves := false, false
-	for _, m := range o.Machines {
-		seeded = seeded || m.Seeded && !m.Deleting
-	}
-	for _, e := range o.Etcd.Members {
-		on, err := machineNamed(o, e.Machine)
-		given := err == nil && isReleased(on) || err != nil && e.Learner
-		leaves = leaves || given && (s.Verb == plan.RemoveMember && e.ID == s.Member || s.Verb == plan.MoveLeader && e.Leader)
-	}
-	if !seeded || !leaves {
+	leaves := slices.ContainsFunc(o.Etcd.Members, func(e plan.Member) bool {
+		if s.Verb == plan.MoveLeader {
+			return e.Leader && isOfGivenUp(o, e)
+		}
+		return e.ID == s.Member && isOfGivenUp(o, e)
+	})
+	if !leaves || !hasSeeded(o) {
 		return fmt.Errorf("%s: not a step of a recovery", action(s))
 	}
 	return checkStep(o, s)
+}
+
+// isOfGivenUp reports whether a member is on a machine that nothing holds any more, or is a learner on no known machine.
+func isOfGivenUp(o plan.Observed, e plan.Member) bool {
+	if on, err := machineNamed(o, e.Machine); err == nil {
+		return isReleased(on)
+	}
+	return e.Learner
+}
+
+// hasSeeded reports whether the machine that restores the seed is there, and stays.
+func hasSeeded(o plan.Observed) bool {
+	return slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Seeded && !m.Deleting })
 }

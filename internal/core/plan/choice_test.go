@@ -44,8 +44,8 @@ func TestRulesOffer(t *testing.T) {
 	}
 }
 
-// TestForgetOffered: a machine can be forgotten once it holds nothing back, by a choice that is about this very machine.
-func TestForgetOffered(t *testing.T) {
+// TestRulesOfForgetting: a machine can be forgotten once it holds nothing back, by a choice that is about this very machine.
+func TestRulesOfForgetting(t *testing.T) {
 	offers := func(line string) []plan.Offer {
 		t.Helper()
 		o, err := rows.State(line)

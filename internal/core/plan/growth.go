@@ -322,10 +322,10 @@ func (s *state) leavingBeforeRollout() []*machine {
 	return going
 }
 
-// awaited returns those of the machines that are being deleted which others wait for: not those that a person declared off, of which nothing
-// is left in the cluster.
+// awaited returns those of the machines that are being deleted which others wait for: not those that a person declared off, which nothing
+// holds any more.
 func awaited(going []*machine) []*machine {
-	return slices.DeleteFunc(slices.Clone(going), func(m *machine) bool { return m.Off && m.isReleased() && m.member == nil })
+	return slices.DeleteFunc(slices.Clone(going), func(m *machine) bool { return m.Off && m.isReleased() })
 }
 
 // holdsNobodyUp: of machines that are being deleted there is one alone, which may yet join, or lingers.

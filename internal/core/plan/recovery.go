@@ -184,6 +184,8 @@ func (s recovering) dismiss() opinion {
 
 // isOfGivenUp reports whether a member is on a machine that was given up, or a learner that can be on no other.
 func (s recovering) isOfGivenUp(e *Member) bool {
-	on := s.on(e.Machine)
-	return on != nil && on.isReleased() || on == nil && e.Learner && s.isOfReleased(e)
+	if on := s.on(e.Machine); on != nil {
+		return on.isReleased()
+	}
+	return e.Learner && s.isOfReleased(e)
 }
