@@ -36,8 +36,8 @@ var rules = []rule{
 	{
 		name: "recover",
 		says: "Once a person has approved a recovery by a seed, within the last 15 minutes, and etcd has no quorum, nothing else is " +
-			"done, except that a missing kubeconfig is written: without one nobody sees whether an API server answers. Every machine " +
-			"that the person gave up is deleted together with its infrastructure. When none of them can answer any more, nor any API " +
+			"done. A missing kubeconfig is written all the same: without one Quorate does not see whether an API server answers. Every " +
+			"machine that the person gave up is deleted together with its infrastructure. When none of them can answer any more, nor any API " +
 			"server, one new machine restores the seed and initialises the cluster. The recovery ends when that machine serves; the " +
 			"rules below then add the others. A machine that cannot be deleted holds the seed back until a person declares it off. If " +
 			"such a machine was not off and joins the cluster of the seed, its member is removed.",
