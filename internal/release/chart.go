@@ -140,7 +140,7 @@ func ignorePatterns(file string) ([]string, error) {
 			continue
 		}
 		if _, err := path.Match(line, ""); err != nil || strings.ContainsAny(line, "/!") {
-			return nil, fmt.Errorf("%s: invalid pattern %q: must have neither / nor !", file, line)
+			return nil, fmt.Errorf("%s: invalid pattern %q: must have no slash and no exclamation mark", file, line)
 		}
 		patterns = append(patterns, line)
 	}

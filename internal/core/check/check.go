@@ -17,14 +17,8 @@ func Decision(o plan.Observed, d plan.Decision) error {
 	if d.Step.Verb == plan.Wait || d.Step.Verb == plan.Nothing {
 		return nil
 	}
-	if o.Group.Paused {
-		return errors.New("the group is paused: nothing may be done")
-	}
-	if o.Group.Inactive && !o.Group.Deleting {
-		return errors.New("the group is inactive: nothing may be done")
-	}
-	if o.Group.Deleting && o.Group.Orphaning {
-		return errors.New("the group is deleted without its machines: nothing may be done to them")
+	if err := checkHeld(o.Group); err != nil {
+		return err
 	}
 	if o.Group.Deleting && len(o.Workers) == 0 {
 		return checkLast(o, d.Step)
@@ -43,6 +37,19 @@ func Decision(o plan.Observed, d plan.Decision) error {
 		return err
 	}
 	return checkStep(o, d.Step)
+}
+
+// checkHeld: nothing is done to a group that is paused, inactive, or deleted without its machines.
+func checkHeld(g plan.Group) error {
+	switch {
+	case g.Paused:
+		return errors.New("the group is paused: nothing may be done")
+	case g.Inactive && !g.Deleting:
+		return errors.New("the group is inactive: nothing may be done")
+	case g.Deleting && g.Orphaning:
+		return errors.New("the group is deleted without its machines: nothing may be done to them")
+	}
+	return nil
 }
 
 // checkStep holds a step of a group that stays against what that kind of step must not do.

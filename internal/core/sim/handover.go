@@ -58,11 +58,6 @@ func (w *World) recreate(most time.Duration) {
 	}
 }
 
-// hasVisible: a machine is there and has its labels.
-func (w *World) hasVisible() bool {
-	return slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() })
-}
-
 // isEvident: where all that was recorded is lost, machines with their labels tell of the cluster, so that nobody takes it for one that was
 // never made. Those that are being deleted do not while another one is hidden, which would be left alone.
 func isEvident(hosts []*host) bool {
