@@ -109,14 +109,14 @@ func (s *state) cannotDiscard(m *machine) string {
 func (s *state) least() int { return s.Want.Replicas - 1 + s.Policy.Surge }
 
 // busyWith names the machine whose voter leaves and that another must wait for; empty: there is
-// none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains. Nor does a machine wait for one whose hook is
-// due: an earlier rule removes its voter, unless no other API server is healthy, and then it waits for a replacement itself.
+// none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains. Nor does a machine wait for one that
+// stays because no other API server is healthy: that one waits for a machine that takes the place of the broken one.
 func (s *state) busyWith(m *machine) string {
 	if !s.mayAnswer(m) {
 		return ""
 	}
 	for _, o := range s.with(leaving) {
-		if s.mayVote(o) && !o.HookDue {
+		if s.mayVote(o) && (!o.HookDue || s.servesAlone(o) == "") {
 			return "waits for " + o.Name + ", whose voter leaves"
 		}
 	}

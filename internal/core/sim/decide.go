@@ -187,7 +187,8 @@ func (w decider) judge(s plan.Step, fresh bool) {
 		return
 	}
 	for _, c := range w.decided.choices {
-		if h := w.named(c.Target); c.Digest == s.Choice && c.Kind == plan.ForgetMachine && h != nil && h.unawaited {
+		if h := w.named(c.Target); c.Digest == s.Choice && c.Kind == plan.ForgetMachine && h != nil && h.unawaited &&
+			w.decided.truly[c.Digest].target == c.Target {
 			w.blame("%s, and %s is still there", s, c.Target)
 		}
 		if m := w.memberByID(c.Target); c.Digest == s.Choice && m != nil && w.isAdrift(m) && w.isDecided(m) {
