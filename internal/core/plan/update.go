@@ -210,7 +210,8 @@ func failures(of []*machine) string {
 // behind returns the machines that are outdated, whatever becomes of them.
 func (s *state) behind() []*machine { return s.those(func(m *machine) bool { return m.isOutdated() }) }
 
-// isReplaced: a machine is outdated, and another takes its place.
+// isReplaced: a machine is outdated, and another takes its place. Where others change machines in place, that goes for one that was made
+// ahead and is held back: it has no node, and waits for them for ever.
 func (s *state) isReplaced(m *machine) bool {
 	switch s.Policy.InPlace {
 	case InPlaceNever:
@@ -218,7 +219,7 @@ func (s *state) isReplaced(m *machine) bool {
 	case InPlacePreferred:
 		return m.isOutdated() && s.cannotChange(m) != ""
 	}
-	return false
+	return s.Policy.InPlace == InPlaceExternal && m.isHeld() && m.isOutdated()
 }
 
 // isChangedInPlace: a machine is outdated, and becomes what is wanted without being replaced.

@@ -97,6 +97,7 @@ var failedRestored = map[int64]string{
 
 // failedHanging are the same of worlds with machines that hang.
 var failedHanging = map[int64]string{
+	9995000137:       "machines that were made ahead, and are outdated, waited for the program that changes machines in place, for ever",
 	1440000000019557: "a machine that was one too many went beyond the limit and did not count, in place of another that counted and stayed",
 	1440000000023673: "the same, and etcd was lowered 2 s before a day had passed",
 	1660000000000919: "the judge knew that a machine without a member, of which the provider reports a failure, had one before",
