@@ -15,6 +15,7 @@ const freshness = 5 * time.Second
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
 	w.listen()
+	decider{w}.mark()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
 	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension()}), w.spec
