@@ -244,7 +244,7 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		return err
 	}
 	return s.with(ctx, object, r.identity(), func(catalog clusterbackup.Catalog) error {
-		stored, err := catalog.Get(ctx, seed.Backup)
+		stored, err := catalog.Find(ctx, seed.Backup)
 		if err == nil {
 			err = stored.Err
 		}
@@ -258,7 +258,7 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.FormatInt(seed.Size, 10))
 		out := &withholder{to: w, sum: sha256.New()}
-		if err := catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, out); err != nil {
+		if err := catalog.Snapshot(ctx, stored, identities, seed.Size, out); err != nil {
 			return err
 		}
 		return out.finish(seed.SHA256)
