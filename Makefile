@@ -150,6 +150,7 @@ FRESH_STEPS ?= 500000
 fresh-worlds: ## random worlds of seeds that follow from the commit; FRESH=SEED FRESH_STEPS=N repeat them
 	@echo 'worlds of the seeds from $(FRESH), $(FRESH_STEPS) steps; to repeat: make fresh-worlds FRESH=$(FRESH) FRESH_STEPS=$(FRESH_STEPS)'
 	$(GO) test ./internal/core/sim -run '^Test(Uncommon|Restored|Hanging)?Worlds$$' -count 1 -args -from=$(FRESH) -steps=$(FRESH_STEPS)
+	$(GO) test ./internal/core/sim -run '^TestRecoveredWorlds$$' -count 1 -args -from=$(FRESH) -steps=$$(( 8 * $(FRESH_STEPS) ))
 
 .PHONY: nightly
 nightly: ## ten times as many fresh worlds as `make unit` draws

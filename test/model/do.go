@@ -13,6 +13,10 @@ type step struct {
 	init bool
 	hold bool // what is created is made ahead
 	old  bool // the spec was changed since it was decided
+
+	// Where the management cluster is restored:
+	num    uint8 // in the name of what is created
+	repair bool  // what is deleted is given up, and replaced
 }
 
 type verb uint8
@@ -37,6 +41,7 @@ const (
 	giveUp
 	plantSeed
 	endRecovery
+	dropChoice
 	unheard // of, here
 )
 
@@ -46,7 +51,7 @@ var verbs = map[string]verb{
 	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "AddPlaceholder": addPlaceholder, "ReleaseHook": releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
-	"BeginRecovery": beginRecovery, "GiveUp": giveUp, "EndRecovery": endRecovery,
+	"BeginRecovery": beginRecovery, "GiveUp": giveUp, "EndRecovery": endRecovery, "DropChoice": dropChoice,
 }
 
 // stepOf reads a decision's step.
@@ -92,7 +97,9 @@ func (g *group) do(s state, t step) state {
 	h := s.host(t.on)
 	switch t.verb {
 	case create:
-		s.hosts[s.n()] = fresh(t)
+		if !(inPast{g}).takeBack(&s, t) {
+			s.hosts[s.n()] = fresh(t)
+		}
 	case startBootstrap:
 		h.clear(held | late)
 	case remove:
@@ -116,6 +123,7 @@ func (g *group) do(s state, t step) state {
 	default:
 		s.spec &^= written(t)
 	}
+	inPast{g}.note(&s, t)
 	g.settle(&s)
 	return s
 }

@@ -12,7 +12,7 @@ import (
 // judgeState is asked of every state.
 func (g *group) judgeState(s *state) string {
 	gone := s.count(func(h *host) bool { return h.update == away })
-	if g.replicas >= 3 && g.surge == 1 && int(s.faults+s.acts)+gone <= 1 && s.marks&rested != 0 && !g.quorum(s) {
+	if g.replicas >= 3 && g.surge == 1 && int(s.faults+s.acts)+gone <= 1 && !(inPast{g}).isRestored(s) && s.marks&rested != 0 && !g.quorum(s) {
 		return "the quorum is lost with a single failure"
 	}
 	if s.count(func(h *host) bool { return h.has(first) && !h.has(deleting) }) > 1 {
@@ -25,6 +25,9 @@ func (g *group) judgeState(s *state) string {
 func (g *group) judgeLook(s *state, t step) string {
 	if t.verb == nothing {
 		return ""
+	}
+	if what := (inPast{g}).judge(s, t); what != "" || t.verb == dropChoice {
+		return what
 	}
 	if s.rec.has(inCourse) || isOfRecovery(t.verb) {
 		return inRecovery{g}.judgeRecovery(s, t)
@@ -65,7 +68,7 @@ func (g *group) judgeVerb(s *state, t step) string {
 	case removePlaceholder:
 		return g.judgeFreed(*s)
 	case writeAddons:
-		if s.count(func(h *host) bool { return h.has(outdated) }) > 0 {
+		if s.count(func(h *host) bool { return h.has(outdated) && !h.has(hidden) })-(inPast{g}).forgotten(s) > 0 {
 			return "the addons become newer than a machine"
 		}
 	case unheard:
@@ -150,9 +153,9 @@ func (g *group) ballot(s *state, but *host) (staying, all int) {
 }
 
 func (g *group) judgeCreate(s *state, t step) string {
-	staying := s.count(func(h *host) bool { return !h.has(deleting) })
+	staying := s.count(func(h *host) bool { return !h.has(deleting | hidden) })
 	most := g.replicas
-	if s.count(func(h *host) bool { return g.isReplaced(h) && !h.has(deleting) }) > 0 {
+	if s.count(func(h *host) bool { return g.isReplaced(h) && !h.has(deleting|hidden) }) > 0 {
 		most += g.surge
 	}
 	inits := s.marks&initialised == 0
@@ -254,6 +257,7 @@ func (g *group) without(s state, on int8) (staying, working, held int) {
 	s.hosts[on-1] = host{stage: coming, is: deleting | released}
 	s.each(func(_ int, h *host) {
 		switch {
+		case h.has(hidden):
 		case !h.has(deleting):
 			staying++
 			if g.seems(h) {
@@ -354,7 +358,10 @@ func (s *state) tornVoters() int {
 
 // asWanted: all that the user wants is there, and nothing else.
 func (g *group) asWanted(s *state) bool {
-	whole := s.count(func(h *host) bool { return g.works(h) && !h.has(outdated|deleting|marked) && h.update == noUpdate })
-	return s.marks&initialised != 0 && whole == g.replicas && s.n() == whole && s.spec == 0 &&
+	whole := s.count(func(h *host) bool {
+		return g.works(h) && !h.has(outdated|deleting|marked|hidden) && h.update == noUpdate
+	})
+	foreign := s.count(func(h *host) bool { return h.has(hidden) && g.member(h) })
+	return s.marks&initialised != 0 && whole == g.replicas && s.known() == whole && foreign == 0 && s.spec == 0 &&
 		s.strays == [2]stray{} && s.marks&placeholder == 0 && (g.external || s.leader != 0)
 }

@@ -51,7 +51,7 @@ func (g *group) look(s *state) plan.Observed {
 		o.Policy.EtcdOnly, o.Cluster.Endpoint, o.Cluster.Reachable = true, "", true
 	}
 	if !o.Cluster.Reachable {
-		o.Cluster.Unreachable = "connection refused"
+		o.Cluster.Unreachable, o.Cluster.SilentSince = "connection refused", now.Add(-time.Hour)
 	}
 	if s.spec&kubeadmOld != 0 {
 		o.Cluster.Chores = append(o.Cluster.Chores, kubeadmChore)
@@ -62,16 +62,23 @@ func (g *group) look(s *state) plan.Observed {
 	o.Machines = make([]plan.Machine, 0, n)
 	age := ages
 	s.each(func(i int, h *host) {
+		if h.has(hidden) {
+			return
+		}
 		age = min(age, h.age())
-		o.Machines = append(o.Machines, g.machine(i, h, age, o.Cluster.Reachable))
+		m := g.machine(i, h, age, o.Cluster.Reachable)
+		inPast{g}.tell(s, i, &m)
+		o.Machines = append(o.Machines, m)
 	})
 	if !g.external {
 		g.survey(s, &o)
 	}
 	s.addRecovery(&o)
+	inPast{g}.add(s, &o)
 	if g.etcdOnly {
 		o.AddMembersAsHosts()
 	}
+	inPast{g}.addChoice(s, &o)
 	return o
 }
 
@@ -170,7 +177,12 @@ func nodeComponent(ready, lost bool) []plan.Component {
 }
 
 // asked: there is a way to ask a host's member; who left with the machine is not asked.
-func (g *group) asked(h *host) bool { return g.member(h) && h.stage >= syncing && !h.has(released) }
+func (g *group) asked(h *host) bool {
+	if h.has(hidden) && (g.etcdOnly || h.stage < settling) {
+		return false // nothing tells where it runs
+	}
+	return g.member(h) && h.stage >= syncing && !h.has(released)
+}
 
 // answers: a voter says that it is healthy.
 func (g *group) answers(s *state, h *host) bool {
@@ -215,9 +227,13 @@ func (m stray) seen(k int) plan.Member {
 
 // seen is what is known of a host's member.
 func (g *group) seen(s *state, i int, h *host) plan.Member {
-	e := plan.Member{ID: fmt.Sprintf("e%d", i+1), Machine: name(i), Learner: g.learner(h), Leader: int(s.leader) == i+1, Since: now.Add(-moment)}
+	named := inPast{g}.name(s, i)
+	e := plan.Member{ID: fmt.Sprintf("e%d", inPast{g}.num(s, i)), Machine: named, Learner: g.learner(h), Leader: int(s.leader) == i+1, Since: now.Add(-moment)}
 	if h.stage >= syncing {
-		e.Name = name(i)
+		e.Name = named
+	}
+	if h.has(hidden) {
+		e.Machine = ""
 	}
 	switch {
 	case g.answers(s, h):

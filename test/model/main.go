@@ -12,9 +12,16 @@
 // In groups that are recovered a person asks for a recovery by a seed, approves, changes and deletes it, and declares machines off, at any
 // moment. Which writes a backup holds is not explored; the worlds of internal/core/sim know.
 //
+// In groups that are restored the management cluster is backed up at any moment, also in the middle of a step, and its objects go back to
+// that backup at any later one: machines that are gone have a Machine again, machines that came since have none, and what was noted since is
+// not noted. A person decides that an unknown voter goes, or that a machine is waited for no longer, and ends unknown hosts without a
+// member. No name in use may be given, and nothing unknown that answers be taken away.
+//
 // What is not explored: machines that come at once are of one age in groups of five;
 // where a group begins as wanted, how it came about is not looked at again; a member has
-// one machine, of which the address is known.
+// one machine, of which the address is known as long as its Machine is. Of restored groups
+// these are not: a host of which nothing in the cluster has the name when it becomes unknown
+// goes at once; a backup is not restored any more when five of its machines are gone.
 package main
 
 import (
@@ -34,6 +41,7 @@ func main() {
 	quick := flag.Bool("quick", false, "a little only, for sabotaged rules; the first violation ends it")
 	only := flag.Int("replicas", 0, "explore groups of that many machines alone")
 	recovered := flag.Bool("recovered", false, "explore groups alone that are recovered by a seed")
+	restored := flag.Bool("restored", false, "explore groups alone whose management cluster is restored from a backup")
 	limit := flag.Duration("limit", 0, "how long the whole may take: 5 minutes, with -deep 2 hours, if it is not given")
 	workers := flag.Int("workers", 2, "how many groups are explored at once")
 	flag.Parse()
@@ -47,6 +55,9 @@ func main() {
 	all := groups(*deep, *quick, *only)
 	if *recovered {
 		all = slices.DeleteFunc(all, func(g group) bool { return !g.recovers })
+	}
+	if *restored {
+		all = slices.DeleteFunc(all, func(g group) bool { return !g.restores })
 	}
 	r.all(all, *workers)
 	fmt.Printf("states %d violations %d\n", r.states, r.violations)
@@ -140,6 +151,16 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 2, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, external: true, inPlace: plan.InPlacePreferred},
 		{replicas: 1, surge: 1, faults: 2, stale: 1, acts: 2, strips: true, whole: true, recovers: true},
 		{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 1, whole: true, recovers: true},
+		{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, restores: true},
+		{replicas: 1, surge: 1, acts: 1, whole: true, restores: true, silent: true},
+		{replicas: 3, surge: 1, whole: true, restores: true},
+		{replicas: 3, surge: 0, whole: true, restores: true},
+		{replicas: 3, surge: 1, acts: 1, whole: true, restores: true, steady: true},
+		{replicas: 3, surge: 1, faults: 1, whole: true, restores: true, steady: true},
+		{replicas: 3, surge: 1, faults: 1, whole: true, restores: true, steady: true, silent: true},
+		{replicas: 1, surge: 1, acts: 1, whole: true, restores: true, etcdOnly: true},
+		{replicas: 3, surge: 1, whole: true, restores: true, etcdOnly: true},
+		{replicas: 3, surge: 1, faults: 1, whole: true, restores: true, steady: true, etcdOnly: true},
 	}
 	switch {
 	case quick:
@@ -148,6 +169,8 @@ func groups(deep, quick bool, only int) []group {
 			{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
 			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
 			{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, recovers: true},
+			{replicas: 1, surge: 1, whole: true, restores: true},
+			{replicas: 3, surge: 1, acts: 1, whole: true, restores: true, steady: true},
 		}
 	case deep:
 		all = deepGroups()
@@ -173,5 +196,7 @@ func deepGroups() []group {
 			}
 		}
 	}
-	return all
+	return append(all,
+		group{replicas: 3, surge: 1, faults: 1, acts: 1, whole: true, restores: true, steady: true},
+		group{replicas: 3, surge: 1, acts: 1, whole: true, restores: true})
 }

@@ -48,6 +48,7 @@ func (g *group) nature(s state) moves {
 	})
 	g.accidents(&all, s)
 	g.user(&all, s)
+	inPast{g}.moves(&all, s)
 	return all
 }
 
@@ -55,6 +56,7 @@ func (g *group) nature(s state) moves {
 // boots take its time.
 func (g *group) comeBack(all *moves, s state, i int) {
 	switch h := s.hosts[i]; {
+	case h.isVanished():
 	case h.has(dark):
 		s.hosts[i].clear(dark | marked | old)
 		switch {
@@ -219,7 +221,7 @@ func (g *group) wait(all *moves, s state, quiet bool) {
 // afterSeconds is the state in which whatever is wrong has been so for a while.
 func (g *group) afterSeconds(s state) state {
 	s.each(func(_ int, h *host) {
-		if h.has(dark|down) || h.has(stuck) && g.learner(h) || h.has(released) && g.member(h) {
+		if h.has(dark|down) || h.has(stuck) && g.learner(h) || h.has(released) && g.member(h) || h.has(hidden) && g.voter(h) && !g.asked(h) {
 			h.set(old)
 		}
 	})
@@ -241,6 +243,9 @@ func (g *group) waitLong(all *moves, s state) {
 		if h.stage < up && !h.has(held) || h.has(dark) {
 			minutes.hosts[i].set(late)
 		}
+		if h.has(hidden) && g.learner(h) && !g.asked(h) {
+			minutes.hosts[i].set(old)
+		}
 	})
 	if minutes != s {
 		all.add(g, true, minutes, "minutes pass", 0)
@@ -261,7 +266,7 @@ func (g *group) waitLong(all *moves, s state) {
 func (g *group) check(all *moves, s state) {
 	to, n := s, 0
 	s.each(func(i int, h *host) {
-		if h.has(late) && h.has(stuck|dark) && !h.has(deleting) && (h.has(dark) || h.stage < settling) {
+		if h.has(late) && h.has(stuck|dark) && !h.has(deleting|hidden) && (h.has(dark) || h.stage < settling) {
 			to.hosts[i].set(marked)
 			n++
 		}
@@ -275,14 +280,14 @@ func (g *group) check(all *moves, s state) {
 // away, and loses the status.
 func (g *group) user(all *moves, s state) {
 	inRecovery{g}.person(all, s)
-	if s.marks&changed == 0 && !g.recovers || g.reverts && s.marks&reverted == 0 {
+	if s.marks&changed == 0 && !g.recovers && !g.steady || g.reverts && s.marks&reverted == 0 {
 		all.add(g, false, g.change(s), "another spec is wanted", 0)
 	}
 	if int(s.acts) >= g.acts {
 		return
 	}
 	s.acts++
-	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) && !g.recovers {
+	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) && !g.recovers && !g.restores {
 		to := s
 		to.marks |= forgotten
 		all.add(g, false, to, "status is lost", 0)
@@ -293,6 +298,9 @@ func (g *group) user(all *moves, s state) {
 // userDeletes is how a user deletes a host: in good order, or with its hook taken away.
 func (g *group) userDeletes(all *moves, s state, i int) {
 	h := s.hosts[i]
+	if h.has(hidden) {
+		return
+	}
 	if !h.has(deleting) {
 		g.delete(&s.hosts[i])
 		all.add(g, false, s, "a user deletes", i+1)

@@ -29,6 +29,10 @@ type group struct {
 	whole           bool // it is explored from when all is as wanted, and not from nothing
 	tidy            bool // machines that come are of one age
 	recovers        bool // a person asks for recoveries by a seed, and no spec is changed
+	restores        bool // the management cluster is restored from a backup
+	steady          bool // no other spec is wanted
+	silent          bool // infrastructure does not tell that nothing is left of a machine
+	times           *times
 }
 
 // String names the group.
@@ -44,7 +48,7 @@ func (g *group) String() string {
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}, {g.restores, "restored"}, {g.steady, "the same spec"}, {g.silent, "silent infrastructure"}} {
 		if more.is {
 			text += ", " + more.text
 		}
@@ -73,6 +77,7 @@ type violation struct {
 // explore visits what a group may become. If its time ends before, what was reached by then was
 // judged, but not how it would go on.
 func explore(g *group, until time.Time) *search {
+	g.times = newTimes()
 	s := &search{group: g, index: map[state]int32{}, until: until}
 	s.add(g.begins(), -1)
 	for i := int32(0); int(i) < len(s.states); i++ {
@@ -156,7 +161,11 @@ func (s *search) carryOut(i int32, t state) {
 	if int(t.age) < s.stale {
 		t.age++
 		s.follow(i, s.nature(t))
+		return
 	}
+	var next moves
+	inPast{s.group}.moves(&next, t)
+	s.follow(i, next)
 }
 
 func (s *search) follow(i int32, next moves) {
@@ -177,6 +186,10 @@ func (s *search) decide(i int32) (plan.Observed, plan.Decision, bool) {
 		s.blame(i, fmt.Sprintf("Check refuses %s: %v", d, err))
 	}
 	t.pending = stepOf(d.Step)
+	if s.restores {
+		inPast{s.group}.place(&t, &t.pending, d.Step)
+		inPast{s.group}.noteNumber(&t, o)
+	}
 	if what := s.judgeLook(&s.states[i], t.pending); what != "" {
 		s.blame(i, fmt.Sprintf("%s: %s", d, what))
 	}
@@ -215,7 +228,7 @@ func (s *search) circle(from int32) string {
 	text := "it goes round in circles"
 	for at, n := from, 0; n < 20; n++ {
 		to := s.next(at)
-		text += fmt.Sprintf("\n    %-60s %s", &s.states[at], s.between(s.states[at], &s.states[to]))
+		text += fmt.Sprintf("\n    %-60s %s", s.states[at].String()+inPast{s.group}.describe(&s.states[at]), s.between(s.states[at], &s.states[to]))
 		if at = to; at == from {
 			break
 		}
@@ -266,7 +279,7 @@ func (s *search) tell(out io.Writer, v violation) {
 		if k+1 < len(way) {
 			what = s.between(s.states[way[k+1]], t)
 		}
-		fmt.Fprintf(out, "  %-60s %s\n", t, what)
+		fmt.Fprintf(out, "  %-60s %s\n", t.String()+inPast{s.group}.describe(t), what)
 	}
 }
 

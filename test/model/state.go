@@ -13,6 +13,7 @@ type state struct {
 	spec   spec
 	marks  mark // what is remembered of the group
 	rec    recovery
+	past   uint32 // of another time; its number in times
 
 	// A step that was decided and is not done yet, on a look that is age moves old.
 	pending step
@@ -80,6 +81,7 @@ const (
 	over     // it had half an hour to add its member
 	forced   // somebody took its hook away
 	held     // it was made ahead, and is held back
+	hidden   // it has no Machine: the management cluster was restored from before
 )
 
 // A stray is a member whose host is gone.
@@ -231,6 +233,7 @@ func (g *group) settle(s *state) {
 		}
 	}
 	g.findAgain(s)
+	inPast{g}.settle(s)
 	if s.marks&rested == 0 && g.asWanted(s) {
 		s.marks |= rested
 	}
@@ -241,11 +244,12 @@ func (g *group) drop(s *state, i int) {
 	h := s.hosts[i]
 	copy(s.hosts[i:], s.hosts[i+1:])
 	s.hosts[most-1] = host{}
+	member := -1
 	if g.member(&h) {
 		m := h.stray()
 		for k := range s.strays {
 			if s.strays[k] == 0 {
-				s.strays[k] = m
+				s.strays[k], member = m, k
 				break
 			}
 		}
@@ -258,6 +262,7 @@ func (g *group) drop(s *state, i int) {
 	}
 	s.pending.shift(i)
 	s.rec.shift(i)
+	inPast{g}.shift(s, i, &h, member)
 	g.settle(s)
 }
 
@@ -277,7 +282,7 @@ func (h *host) stray() stray {
 }
 
 // String writes the hosts: o outdated, x dark, d its etcd is down, # stuck, ! being
-// deleted (!! our hook is due, !- it is gone), M marked, ^ leads, - without member, and
+// deleted (!! our hook is due, !- it is gone), M marked, ^ leads, - without member, ? unknown, and
 // how far they have come; and strays.
 func (s *state) String() string {
 	text := ""
@@ -286,7 +291,7 @@ func (s *state) String() string {
 		for _, f := range []struct {
 			is   flags
 			text string
-		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}, {held, "h"}} {
+		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}, {held, "h"}, {hidden, "?"}} {
 			if h.has(f.is) {
 				text += f.text
 			}

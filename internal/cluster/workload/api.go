@@ -74,6 +74,7 @@ func newAPI(config *rest.Config, silence time.Duration, bounds untrusted.Bounds,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout, MaxReceiveBufferPerStream: streamBuffer},
 		ResponseHeaderTimeout:  listTimeout,
 		MaxResponseHeaderBytes: untrusted.MostHeader,
+		OnProxyConnectResponse: connected,
 	}
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return bounds.WrapStreams(next, meter) }
 	streams, err := rest.HTTPWrappersForConfig(config, transport)

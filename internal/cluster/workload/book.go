@@ -48,15 +48,21 @@ func (b *book) read() View {
 }
 
 // reach notes that the cluster answers and both shelves are complete. It tells whether that is news.
-func (b *book) reach() bool { return b.turn(true, "") }
+func (b *book) reach() bool { return b.turn(true, false, "") }
 
-// lose notes that the cluster does not answer any more, and why. It tells whether it did before.
-func (b *book) lose(why string) bool { return b.turn(false, why) }
+// lose notes that the cluster does not answer any more, and why; silent: nothing at all answered. It tells whether it did before.
+func (b *book) lose(why string, silent bool) bool { return b.turn(false, silent, why) }
 
-func (b *book) turn(reachable bool, why string) bool {
+func (b *book) turn(reachable, silent bool, why string) bool {
 	b.mu.Lock()
 	turned := b.view.Reachable != reachable
-	news := turned || b.view.Why != why
+	news := turned || b.view.Why != why || silent == b.view.SilentSince.IsZero()
+	switch {
+	case !silent:
+		b.view.SilentSince = time.Time{}
+	case b.view.SilentSince.IsZero():
+		b.view.SilentSince = time.Now()
+	}
 	if turned {
 		b.view.Since = time.Now()
 	}

@@ -24,7 +24,11 @@ func Once(ctx context.Context, config *rest.Config) (View, error) {
 	defer server.close()
 	b := newBook(bounds, func() {})
 	if err := server.ready(ctx); err != nil {
-		return View{Why: Explain(err), Since: time.Now()}, nil
+		v := View{Why: Explain(err), Since: time.Now()}
+		if isSilence(err) {
+			v.SilentSince = v.Since
+		}
+		return v, nil
 	}
 	lists, ctx := errgroup.WithContext(ctx)
 	lists.Go(func() error { return server.nodes(b).list(ctx) })

@@ -240,15 +240,14 @@ func checkCreate(o plan.Observed, s plan.Step) error {
 	return checkNewJoin(o)
 }
 
-// checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it, and for
-// those that a person declared off.
+// checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
 func checkLingering(o plan.Observed) error {
 	lingering, most := 0, 0
 	if o.Policy.Overlap {
 		most = 1
 	}
 	for _, m := range o.Machines {
-		if isReleased(m) && !m.Off {
+		if isReleased(m) {
 			lingering++
 		}
 	}

@@ -120,6 +120,9 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 	if o.Cluster.Reachable {
 		return errors.New("an API server answers: another cluster would begin beside its own")
 	}
+	if since := o.Cluster.SilentSince; since.IsZero() || o.Now.Sub(since) < time.Minute {
+		return errors.New("the endpoint has not been silent for long: another cluster may run there")
+	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
 	}

@@ -77,7 +77,7 @@ func TestRulesOfForgetting(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := plan.Assess(o); a.Machine("cp-1").Standing == "" || a.Settled {
-		t.Errorf("a machine that is forgotten is not told of: %+v", a)
+		t.Errorf("the assessment lacks a machine that a person decided not to wait for: %+v", a)
 	}
 	o.Machines[0].Created = o.Machines[0].Created.Add(time.Second)
 	if d := plan.Next(o); d.Step.Verb != plan.DropChoice || d.Reason != "DecisionStale" {

@@ -170,7 +170,7 @@ func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp
 // is still drained, which may take an hour. One without a Node has nothing to drain: a placeholder is to keep it out soon. With those there
 // are never more than wanted. A third, but one alone, is held because it may yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
-	going := awaited(s.with(leaving))
+	going := s.with(leaving)
 	if len(s.placeholders) > 0 {
 		return wait("MachineDeleting", "%s; nobody can join before placeholder %s is removed", s.departures(going), s.placeholders[0].ID)
 	}
@@ -313,19 +313,13 @@ func settle(s *state) opinion {
 }
 
 // leavingBeforeRollout are the machines that are being deleted and that all else waits for: a rollout does not wait for a single one
-// that may yet join, which never came up and may take half an hour, nor for one that lingers. Nobody waits for one that is off.
+// that may yet join, which never came up and may take half an hour, nor for one that lingers.
 func (s *state) leavingBeforeRollout() []*machine {
-	going := awaited(s.with(leaving))
+	going := s.with(leaving)
 	if len(s.outdated()) > 0 && s.holdsNobodyUp(going) {
 		return nil
 	}
 	return going
-}
-
-// awaited returns those of the machines that are being deleted which others wait for: not those that a person declared off, which nothing
-// holds any more.
-func awaited(going []*machine) []*machine {
-	return slices.DeleteFunc(slices.Clone(going), func(m *machine) bool { return m.Off && m.isReleased() })
 }
 
 // holdsNobodyUp: of machines that are being deleted there is one alone, which may yet join, or lingers.

@@ -12,6 +12,10 @@ import (
 // etcd is silent for a moment, long after it had a quorum again.
 const recoveryApproval = 15 * time.Minute
 
+// recoverySilence is how long nothing may have answered at the endpoint before a seed is planted. One look that fails, or a pause of a machine
+// that no object tells of, must not begin a second cluster.
+const recoverySilence = time.Minute
+
 // recoverBySeed recovers a group that lost its quorum, or all of its machines: all machines that a person gave up go, and then one new
 // machine restores a snapshot. No old voter may be left by then: two of them would make a quorum of the old cluster.
 func recoverBySeed(s *state) opinion {
@@ -140,9 +144,25 @@ func (s recovering) fence() opinion {
 	if v := s.prepared(); v.decided {
 		return v
 	}
+	if v := s.silence(); v.decided {
+		return v
+	}
 	step := s.create()
 	step.Init, step.Seed = true, true
 	return do(step, "Recovering", "%s restores backup %s and initialises the cluster", step.Machine, s.Recovery.Seed)
+}
+
+// silence waits until nothing has answered at the endpoint for long enough.
+func (s recovering) silence() opinion {
+	c := s.Cluster
+	switch {
+	case c.SilentSince.IsZero():
+		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know may run "+
+			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
+	case s.Now.Before(c.SilentSince.Add(recoverySilence)):
+		return wait("RecoveryFencing", "waiting until nothing has answered at %s for %s: a machine may only pause", c.Endpoint, span(recoverySilence))
+	}
+	return pass("nothing answers at %s", c.Endpoint)
 }
 
 // awaitSeeded waits until the machine that restores the seed serves.

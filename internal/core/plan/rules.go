@@ -51,7 +51,7 @@ var rules = []rule{
 			{ChoreReason, Write, "the kubeconfig is missing or expires within 30 days, or the snapshot lacks permissions to ask etcd"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
-			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},
+			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or something answers at the endpoint, or did less than a minute ago"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
 			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster; or its etcd lost its quorum again"},

@@ -376,6 +376,8 @@ func (s *state) again() time.Duration {
 	consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	if r := s.Recovery; !r.Begun {
 		consider(r.Approved.Add(recoveryApproval))
+	} else {
+		consider(s.Cluster.SilentSince.Add(recoverySilence))
 	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))

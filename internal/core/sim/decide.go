@@ -148,13 +148,15 @@ func (w decider) write(c plan.Choice) {
 	w.mark()
 }
 
-// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there.
+// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there, or declared off in
+// a recovery.
 func (w decider) mark() {
 	for _, h := range w.hosts {
 		leaves := h.deleting && !h.hook && (h.member == nil || h.member.removed)
-		h.unawaited = leaves && slices.ContainsFunc(w.decided.choices, func(c plan.Choice) bool {
+		chosen := slices.ContainsFunc(w.decided.choices, func(c plan.Choice) bool {
 			return c.Kind == plan.ForgetMachine && c.Target == h.name && w.decided.truly[c.Digest].target == h.name
 		})
+		h.unawaited = leaves && (chosen || (recovering{w.World}).isOff(h.name))
 	}
 }
 

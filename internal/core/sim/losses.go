@@ -268,8 +268,7 @@ func (w *World) isAlarmed() bool {
 // judgeAddons: they are never newer than a machine that is there, and that a person waits for.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		off := h.deleting && !h.hook && (recovering{w}).isOff(h.name)
-		if h.spec != w.spec && w.isOurs(h) && !h.unawaited && !off {
+		if h.spec != w.spec && w.isOurs(h) && !h.unawaited {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}

@@ -74,78 +74,75 @@ func TestRecoveriesByName(t *testing.T) {
 	}
 }
 
-// TestRecoveriesHappen: of the worlds of TestRecoveredWorlds enough come as far as each part of a recovery, so that what is judged there is
-// not judged of nothing.
-func TestRecoveriesHappen(t *testing.T) {
-	const worlds = 600
-	got := map[string]int{}
-	count := func(what string, is bool) {
-		if is {
-			got[what]++
-		}
+// tally counts how often something happened.
+type tally map[string]int
+
+// count counts once what is.
+func (c tally) count(what string, is bool) {
+	if is {
+		c[what]++
 	}
-	for seed := range int64(worlds) {
+}
+
+// happens lets so many of the worlds of TestRecoveredWorlds live and counts in each what happened. What happened less often than it must is
+// an error: what is judged there would be judged of nothing.
+func happens(t *testing.T, worlds int64, least tally, of func(w *World, got tally)) {
+	t.Helper()
+	got := tally{}
+	for seed := range worlds {
 		w := New(Recovered(seed))
 		if _, err := w.live(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		for _, x := range w.recoveries.all {
-			count("approved", x.approved != "")
-			count("begun", x.begun)
-			count("ended", x.ended)
-			count("declared off", x.ended && len(x.off) > 0)
-			count("approved as it was before", x.approved != "" && !x.isApproved())
-		}
-		count("planted", w.recoveries.cluster > 0)
-		count("planted twice", w.recoveries.cluster > 1)
-		for _, m := range w.recoveries.retired {
-			count("returned after the end", m.running)
-		}
-		for _, h := range w.hosts {
-			count("grown after it", w.recoveries.cluster > 0 && h.seededBy == 0 && h.stage == up && !h.deleting)
-		}
+		of(w, got)
 	}
 	t.Log(got)
-	for what, least := range map[string]int{
-		"approved": 200, "begun": 150, "ended": 120, "planted": 120, "planted twice": 5, "declared off": 20, "returned after the end": 5,
-		"grown after it": 100, "approved as it was before": 1,
-	} {
-		if got[what] < least {
-			t.Errorf("%s: %d times, at least %d are expected of %d worlds", what, got[what], least, worlds)
+	for what, n := range least {
+		if got[what] < n {
+			t.Errorf("%s: %d times, at least %d are expected of %d worlds", what, got[what], n, worlds)
 		}
 	}
 }
 
-// TestRetentionHappens: in enough of the worlds of TestRecoveredWorlds old backups are deleted, beside people and other managers, and
-// deletions of the group wait for a last backup, get one, or are no longer waited for.
+// TestRecoveriesHappen: enough worlds come as far as each part of a recovery.
+func TestRecoveriesHappen(t *testing.T) {
+	least := tally{
+		"approved": 200, "begun": 150, "ended": 120, "planted": 120, "planted twice": 5, "declared off": 20, "returned after the end": 5,
+		"grown after it": 100, "approved as it was before": 1,
+	}
+	happens(t, 600, least, func(w *World, got tally) {
+		for _, x := range w.recoveries.all {
+			got.count("approved", x.approved != "")
+			got.count("begun", x.begun)
+			got.count("ended", x.ended)
+			got.count("declared off", x.ended && len(x.off) > 0)
+			got.count("approved as it was before", x.approved != "" && !x.isApproved())
+		}
+		got.count("planted", w.recoveries.cluster > 0)
+		got.count("planted twice", w.recoveries.cluster > 1)
+		for _, m := range w.recoveries.retired {
+			got.count("returned after the end", m.running)
+		}
+		for _, h := range w.hosts {
+			got.count("grown after it", w.recoveries.cluster > 0 && h.seededBy == 0 && h.stage == up && !h.deleting)
+		}
+	})
+}
+
+// TestRetentionHappens: in enough worlds old backups are deleted, beside people and other managers, and deletions of the group wait for a
+// last backup, get one, or are no longer waited for.
 func TestRetentionHappens(t *testing.T) {
-	const worlds = 1500
-	got := map[string]int{}
-	count := func(what string, is bool) {
-		if is {
-			got[what]++
-		}
-	}
-	for seed := range int64(worlds) {
-		w := New(Recovered(seed))
-		if _, err := w.live(); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		a := &w.archive
-		got["deleted"] += a.deleted
-		count("some deleted", a.deleted > 0)
-		count("somebody else deleted one", !a.robbed.IsZero())
-		count("deleted after a recovery", a.deleted > 0 && w.recoveries.cluster > 0)
-		count("a last backup taken", w.finished && !a.last.IsZero())
-		count("a last backup given up", w.finished && w.setup.LastBackup && w.initialised && a.last.IsZero())
-	}
-	t.Log(got)
-	for what, least := range map[string]int{
+	least := tally{
 		"deleted": 500, "some deleted": 200, "somebody else deleted one": 50, "deleted after a recovery": 50,
 		"a last backup taken": 20, "a last backup given up": 10,
-	} {
-		if got[what] < least {
-			t.Errorf("%s: %d times, at least %d are expected of %d worlds", what, got[what], least, worlds)
-		}
 	}
+	happens(t, 1500, least, func(w *World, got tally) {
+		a := &w.archive
+		got["deleted"] += a.deleted
+		got.count("some deleted", a.deleted > 0)
+		got.count("somebody else deleted one", !a.robbed.IsZero())
+		got.count("deleted after a recovery", a.deleted > 0 && w.recoveries.cluster > 0)
+		got.count("a last backup taken", w.finished && !a.last.IsZero())
+		got.count("a last backup given up", w.finished && w.setup.LastBackup && w.initialised && a.last.IsZero())
+	})
 }

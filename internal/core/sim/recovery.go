@@ -407,6 +407,9 @@ func (r recovering) isHandedOut(h *host) bool {
 	}
 	x := r.w.recoveries.all[i]
 	other := func(o *host) bool { return o != h && o.seededBy == h.seededBy && !o.deleting && !o.isForgotten() }
+	if r.w.reachable() && !r.w.lasts(BlindAPI, 0) {
+		return false // a cluster that serves is not one of those that were given up
+	}
 	if h.deleting || slices.ContainsFunc(r.w.hosts, other) {
 		return false // who was given up begins no cluster, however late it is, and none of two does
 	}

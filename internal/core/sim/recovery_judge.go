@@ -163,11 +163,16 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 		w.blame("%s would not initialise the cluster", s)
 	case r.stranger(x) != nil:
 		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
-	case w.reachable() && !w.lasts(BlindAPI, 0):
-		w.blame("%s, and an API server answers", s)
+	case w.hasHeard():
+		w.blame("%s, and an API server answers, or did a moment ago", s)
 	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
 		w.blame("%s, and what it needs is missing", s)
 	}
+}
+
+// hasHeard: the controller has had an answer from the endpoint in the last minute, or has not asked for that long.
+func (w *World) hasHeard() bool {
+	return w.silentSince.IsZero() || w.now.Sub(w.silentSince) < time.Minute
 }
 
 // judgeFenced: nobody of the cluster before can answer, but who was declared off.
@@ -208,6 +213,8 @@ func judgePlanted(w *World, h *host) {
 		w.blame("%s restores backup %s, and a person approved %s", h.name, h.seed.backup, x.approved)
 	case w.recoveries.holds[h.seed.backup] != h.seed.holds:
 		w.blame("%s restores backup %s, which lacks what it held", h.name, h.seed.backup)
+	case w.reachable() && !w.lasts(BlindAPI, 0):
+		w.blame("%s restores backup %s beside a cluster that serves", h.name, h.seed.backup)
 	}
 	if running, all := r.unexcused(w.members); running > all/2 {
 		w.blame("%s begins a cluster, and %d of %d voters of another run", h.name, running, all)
@@ -296,7 +303,7 @@ func (r recoveryJudge) isLost() bool {
 // judgeFencing: who can be given up is, and then the seed is planted.
 func (r recoveryJudge) judgeFencing(d plan.Decision, x *recovery) {
 	w := r.w
-	answers := w.reachable() || w.lasts(Invalid, 0) || !w.isReplaceable()
+	answers := w.hasHeard() || w.lasts(Invalid, 0) || !w.isReplaceable()
 	for _, h := range w.hosts {
 		switch {
 		case !h.hidden.IsZero():

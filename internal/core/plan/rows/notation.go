@@ -206,13 +206,19 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"alien": func() {
 			o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...)
 		},
-		"infra-":       func() { o.Cluster.Infrastructure = false },
-		"endpoint-":    func() { o.Cluster.Endpoint = "" },
-		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
-		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
-		"certs-":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
-		"certs!":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
-		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
+		"infra-":    func() { o.Cluster.Infrastructure = false },
+		"endpoint-": func() { o.Cluster.Endpoint = "" },
+		"init-":     func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
+		"template-": func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
+		"certs-":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
+		"certs!":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
+		"api-": func() {
+			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "connection refused", now.Add(-time.Hour)
+		},
+		"silent": func() { o.Cluster.SilentSince = ago(value) },
+		"api!": func() {
+			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "not ready: etcd", time.Time{}
+		},
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
 		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },

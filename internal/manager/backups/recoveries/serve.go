@@ -33,6 +33,7 @@ import (
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/pki"
+	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -235,6 +236,9 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 	if observe.RecoveryApproved(object, string(r.cluster.UID)).IsZero() {
 		return errors.New("the recovery was changed after it was approved")
 	}
+	if err := s.silent(ctx, r.cluster); err != nil {
+		return err
+	}
 	identities, err := s.identities(ctx, object)
 	if err != nil {
 		return err
@@ -259,6 +263,16 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		}
 		return out.finish(seed.SHA256)
 	})
+}
+
+// silent asks once more whether something answers at the endpoint of a cluster: minutes may have passed since the machine was made, and a
+// machine that no object tells of may have come back meanwhile.
+func (s *Server) silent(ctx context.Context, cluster *clusterv1.Cluster) error {
+	config, err := workload.ConfigOf(ctx, s.APIReader, client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		return err
+	}
+	return workload.Silent(ctx, config)
 }
 
 // withholder hands on what is written to it but for the last piece, which follows once the digest of the whole is right.
