@@ -285,7 +285,7 @@ What the upgrades of ` + "`make e2e RUN=versions`" + ` took when they were last 
 run one and to write its line. A single machine does not serve while its API server is replaced.
 
 `)
-	b.WriteString(compatibility.Table(compatibility.Upgrades(), measured))
+	b.WriteString(compatibility.Table(compatibility.Rows(compatibility.Upgrades(), measured), measured))
 	return b.String(), nil
 }
 
