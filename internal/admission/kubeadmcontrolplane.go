@@ -23,8 +23,8 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // KubeadmControlPlane defaults and validates KubeadmControlPlanes as upstream does: a controller of upstream's takes over what is
-// there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
-// for the reason in the status. What Quorate adds needs no more than its schema.
+// there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that users need not
+// look for the reason in the status. What Quorate adds needs no more than its schema.
 type KubeadmControlPlane struct {
 	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
 	Reader client.Reader

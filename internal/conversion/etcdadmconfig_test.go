@@ -87,7 +87,7 @@ func TestEtcdadmConfigThereAndBack(t *testing.T) {
 	}
 }
 
-// Of one that was written in v1beta1 nothing is lost but the conditions, which are observed anew.
+// Of one that was written in v1beta1 nothing is lost but the conditions, which are observed again.
 func TestOldEtcdadmConfig(t *testing.T) {
 	for range rounds {
 		var filled, end v1beta1.EtcdadmConfig

@@ -137,8 +137,8 @@ func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Reque
 	return c.ofCluster(ctx, cluster)
 }
 
-// ofUncontrolled returns the group of the cluster whose control plane machine is
-// controlled by nobody, or by something else.
+// ofUncontrolled returns the group of the cluster whose control plane machine
+// has no controller, or another one.
 func (c *Controller) ofUncontrolled(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
 	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) && !machine.IsEtcd(m) || owner != nil && owner.Kind == c.Kind.Type().Kind {

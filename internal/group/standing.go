@@ -21,7 +21,7 @@ type groupKey struct {
 }
 
 // standings are how the groups stood at their last turn: the collector of their gauges. Each figure is made
-// of them anew, so that none outlives what it tells of.
+// of them again, so that none outlives what it tells of.
 type standings struct {
 	mu sync.Mutex
 	of map[groupKey]status.Standing
@@ -63,11 +63,11 @@ func ofGroup(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	quorumSpare = ofGroup("quorate_quorum_spare",
-		"How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.")
+		"How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not report its members.")
 	etcdMembers = ofGroup("quorate_etcd_members",
-		"Members of etcd, voters and learners; absent while etcd does not tell its members.", "role")
+		"Members of etcd, voters and learners; absent while etcd does not report its members.", "role")
 	etcdAlarms = ofGroup("quorate_etcd_alarms",
-		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not tell its members.", "alarm")
+		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not report its members.", "alarm")
 	etcdSize = ofGroup("quorate_etcd_db_size_bytes",
 		"Bytes that the data of an etcd member takes on its disk; absent while the member does not answer.", "machine")
 	etcdQuota = ofGroup("quorate_etcd_db_quota_bytes",
@@ -82,7 +82,7 @@ var (
 		"Since when a group waits for the same reason by the same rule, as seen by this process, in seconds since 1970; absent while it does not wait.", "rule", "reason")
 )
 
-// gauges are those of one group, on their way to whoever collects them.
+// gauges are those of one group, on their way to the collector.
 type gauges struct {
 	of groupKey
 	to chan<- prometheus.Metric

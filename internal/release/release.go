@@ -29,15 +29,16 @@ var Architectures = []string{"amd64", "arm64"}
 type Options struct {
 	Root string // folder of the module's sources
 	Out  string // folder to write to; what an earlier release left there is replaced
-	// Version, Revision and Date are what programs say of themselves. Version may be empty where no release has been tagged; then
+	// Version, Revision and Date are what programs report about themselves. Version may be empty where no release has been tagged; then
 	// it is made of the revision. Date is that of the revision, in RFC 3339.
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
-	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
-	Bundles                 []string // versions for which bundles are made; nil: the default version
-	KeyFile                 string   // PEM file with the ed25519 private key that signs the checksums and bundles; empty: they are not signed
-	Artifacts               artifacts.Options
-	Report                  func(format string, values ...any) // tells what is being done, for people
+	// versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
+	Kubernetes []string
+	Bundles    []string // versions for which bundles are made; nil: the default version
+	KeyFile    string   // PEM file with the ed25519 private key that signs the checksums and bundles; empty: they are not signed
+	Artifacts  artifacts.Options
+	Report     func(format string, values ...any) // tells what is being done, for people
 }
 
 // Release makes a release in parts.

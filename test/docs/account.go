@@ -9,9 +9,9 @@ import (
 
 // Runner is who runs a command of the documents.
 type Runner struct {
-	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nobody does.
+	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nothing does.
 	By string
-	// Why says why nobody does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for
+	// Why says why nothing does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for
 	// words in capitals.
 	Why string
 }

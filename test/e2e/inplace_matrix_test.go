@@ -260,7 +260,7 @@ func (m *matrix) note() {
 	}
 }
 
-// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it anew: it adds defaults to
+// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it again: it adds defaults to
 // what it reads.
 func (m *matrix) staticPod(name string) string {
 	m.Helper()

@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// joinData is what a machine gets that shall not be able to join.
+// joinData is what a machine gets that must not be able to join.
 type joinData struct {
 	version, endpoint, token, caHash string
 	// before are commands that run before kubeadm.

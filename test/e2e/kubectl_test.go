@@ -165,7 +165,7 @@ func forwardOnly(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// permissionsReturn takes away what lets the API servers forward ports, in a cluster that is at rest, and has the daemon begin anew:
+// permissionsReturn takes away what lets the API servers forward ports, in a cluster that is at rest, and has the daemon begin again:
 // nothing is seen of etcd then until that is mended.
 func (e *environment) permissionsReturn(t *testing.T, name string) {
 	t.Helper()

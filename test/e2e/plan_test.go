@@ -32,7 +32,7 @@ import (
 )
 
 // planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then,
-// and its exit code tells whether a machine would be replaced. Nothing is changed by planning.
+// and its exit code reports whether a machine would be replaced. Nothing is changed by planning.
 //
 //quorate:shows kubernetes replaced older>newer
 //quorate:shows kubernetes in-place older>newer

@@ -84,7 +84,7 @@ func (e *environment) roll(t *testing.T, name, controller, what string, change f
 	})
 }
 
-// adopt: the control plane's object is lost with its ties to the machines, and made anew from its manifest.
+// adopt: the control plane's object is lost with its ties to the machines, and made again from its manifest.
 func adopt(t *testing.T, e *environment) {
 	const name = "papa"
 	e.up(t, name, "--replicas", "3")

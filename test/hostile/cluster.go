@@ -36,7 +36,7 @@ type Attack struct {
 	ManyNames, EtcdManyNames bool
 	// Etcd changes what etcd answers, or fails it; nil: it answers honestly.
 	Etcd func(*pb.StatusResponse, *pb.MemberListResponse) error
-	// NoEtcd: nobody listens where etcd does, so that a port-forward is the only way to it.
+	// NoEtcd: nothing listens where etcd does, so that a port-forward is the only way to it.
 	NoEtcd bool
 	// EtcdConn is done with each connection to etcd instead of serving it; nil: it is served.
 	EtcdConn func(net.Conn)
@@ -213,7 +213,7 @@ func (c *Cluster) store(at string, fields map[string]any) {
 	c.objects[at] = fields
 }
 
-// ServeHTTP answers as an API server does that nobody but the manager asks.
+// ServeHTTP answers as an API server does that only the manager asks.
 func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.attack.API != nil && c.attack.API(c, w, r) {
 		return

@@ -226,7 +226,7 @@ func (p *process) peak() int64 {
 	return 0
 }
 
-// forget makes peak begin anew.
+// forget makes peak begin again.
 func (p *process) forget() {
 	p.t.Helper()
 	must(p.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0))

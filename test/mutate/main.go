@@ -8,9 +8,8 @@
 // thousand of them take a minute and not an hour.
 //
 // For that it knows Go's syntax and nothing of what the rules are about. Sabotages of meaning
-// are listed by hand: a guard is forgotten in one key or in both, what is not known is taken for
-// healthy, rules change places. Each of these must be caught by a world or by the model, and not
-// by a golden row alone.
+// are listed by hand: a guard is forgotten in one key or in both, unknown counts as healthy, rules change places. Each of these must be
+// caught by a world or by the model, and not by a golden row alone.
 package main
 
 import (

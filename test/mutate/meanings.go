@@ -22,7 +22,7 @@ var likeRows = map[string]string{
 // the model sees the same sabotage of both keys, which is tried next.
 const checkAlone = "the rules never ask for it"
 
-// readsCorrupt excuses a guard that the rules hold to beside whoever reads etcd.
+// readsCorrupt excuses a guard that the rules keep beside the code that reads etcd.
 const readsCorrupt = "whoever reads etcd says already that a member with the alarm CORRUPT is not healthy, and so do the worlds"
 
 // operatedRows excuses what only groups know whose etcd an operator keeps.

@@ -73,7 +73,7 @@ func mutated[T any](n int, was, is T) T {
 }
 `
 
-// sabotage writes a package's files anew, with all sabotages in them, and notes in
+// sabotage writes a package's files again, with all sabotages in them, and notes in
 // overlay which stands for which. Numbers go on after those given before.
 func sabotage(dir, work string, before int, overlay map[string]string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -115,7 +115,7 @@ func load(t *testing.T, r *releases.Recording, written bool) *past {
 			if strings.HasPrefix(string(typed.Type), "cluster.x-k8s.io") {
 				secrets = append(secrets, typed.Name)
 			}
-			continue // made anew, without what nobody may know
+			continue // made again, without what nobody may know
 		case *clusterv1.Cluster:
 			p.cluster = typed
 		case *controlplanev1.KubeadmControlPlane:

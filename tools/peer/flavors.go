@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Provider is how clusterctl is asked for the flavors: a provider of infrastructure, at the only version that its repository has.
+// Provider is the name by which clusterctl gets the flavors: a provider of infrastructure, at the only version that its repository has.
 const Provider = "quorate:v0.1.0"
 
 // The machines of the control plane and the workers, as the specs expect them to be named.

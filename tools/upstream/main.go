@@ -220,7 +220,7 @@ func many(ctx context.Context, o options, r *report, f *fleet, clusters, replica
 	return atRest(ctx, o, r, f, clusters)
 }
 
-// atRest watches control planes that nobody changes, once what follows a change has settled.
+// atRest watches control planes that do not change, once what follows a change has settled.
 func atRest(ctx context.Context, o options, r *report, f *fleet, clusters int) error {
 	if err := pause(ctx, o.rest/2); err != nil {
 		return err

@@ -116,7 +116,7 @@ func (w *world) run(o options, name string, flags ...string) (*process, error) {
 	}
 	defer func() { _ = log.Close() }()
 	if name != string(quorate) {
-		// Upstream's programs serve webhooks, which nobody calls here.
+		// Upstream's programs serve webhooks, which nothing calls here.
 		port, err := freeAddress()
 		if err != nil {
 			return nil, err
@@ -170,8 +170,8 @@ func (w *world) stop() error {
 	return w.env.Stop()
 }
 
-// definitions are those of Cluster API's kinds, the in-memory backend's, and the side's KubeadmControlPlane. Nobody serves conversions, and
-// nobody needs one.
+// definitions are those of Cluster API's kinds, the in-memory backend's, and the side's KubeadmControlPlane. Conversions are neither served
+// nor needed.
 func (w *world) definitions(ctx context.Context, root string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	core, err := moduleDir(ctx, root, coreModule)
 	if err != nil {
@@ -229,7 +229,7 @@ func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) 
 	return d, nil
 }
 
-// freeAddress is one of this host on which nobody listens.
+// freeAddress is one of this host on which nothing listens.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

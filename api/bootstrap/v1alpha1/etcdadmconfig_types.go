@@ -189,7 +189,7 @@ type EtcdadmConfigStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// InitializationStatus says whether there is bootstrap data.
+// InitializationStatus reports whether there is bootstrap data.
 //
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {

@@ -124,7 +124,7 @@ func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, ti
 }
 
 // nextSecond waits for the next whole second and returns it. Times of attempts and of backups are in whole seconds: with a part of one, a
-// backup that was taken just before would count as the one that is asked for.
+// backup that was taken just before would count as the requested one.
 func nextSecond(ctx context.Context) (time.Time, error) {
 	next := time.Now().Truncate(time.Second).Add(time.Second)
 	timer := time.NewTimer(time.Until(next))

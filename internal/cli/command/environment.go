@@ -60,7 +60,7 @@ func (a *Invocation) AddManagementTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.Context, "context", "", "the same, by a context of your kubeconfig")
 }
 
-// asPlugin says whether the program was started by kubectl, and so is about the cluster that kubectl is about.
+// asPlugin reports whether the program was started by kubectl, and so is about the cluster that kubectl is about.
 func (a *Invocation) asPlugin() bool { return a.Environment("QUORATE_KUBECTL") != "" }
 
 // Management connects to the management plane, which must run, or to the management cluster that is named.
@@ -125,7 +125,7 @@ func Clusters(ctx context.Context, c client.Reader) ([]client.ObjectKey, error) 
 	return keys, err
 }
 
-// starting says whether an error is what a management plane answers that does not serve all kinds yet.
+// starting reports whether an error is what a management plane answers that does not serve all kinds yet.
 func starting(err error) bool {
 	var undiscovered *apiutil.ErrResourceDiscoveryFailed
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||

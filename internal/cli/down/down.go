@@ -116,7 +116,7 @@ func (d *down) cluster(ctx context.Context, name string) error {
 	return d.delete(ctx, c, key)
 }
 
-// ensureDaemon has the daemon run, which does the work; one that is coming up is waited for.
+// ensureDaemon has the daemon run, which does the work; it waits for one that is coming up.
 func (d *down) ensureDaemon(ctx context.Context, e embed.Environment) error {
 	start := func() (string, error) {
 		ticker := command.NewTicker(d.screen)
@@ -164,7 +164,7 @@ func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey
 	return nil
 }
 
-// deleteRest removes what `up` made and nobody owns once the cluster is gone: templates, and the kubeconfig's file.
+// deleteRest removes what `up` made and that has no owner once the cluster is gone: templates, and the kubeconfig's file.
 func (d *down) deleteRest(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	all, err := manifest.Cluster{Name: key.Name, Namespace: key.Namespace}.All()
 	if err != nil {

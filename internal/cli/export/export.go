@@ -115,7 +115,7 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) (*sources,
 	}
 	slices.SortFunc(s.machines, newestFirst)
 	if !slices.ContainsFunc(s.machines, func(m drift.Machine) bool { return m.Config != nil }) {
-		return nil, fmt.Errorf("cluster %s has no control plane machine with a KubeadmConfig: nothing tells its spec", key)
+		return nil, fmt.Errorf("cluster %s has no control plane machine with a KubeadmConfig: its spec is not known", key)
 	}
 	return s, nil
 }

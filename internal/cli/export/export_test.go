@@ -136,8 +136,8 @@ func TestOtherBootstrap(t *testing.T) {
 		want   string
 	}{
 		"another kind": {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Kind = "Other" }, "is Other demo-cp-1: must be a KubeadmConfig"},
-		"gone":         {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Name = "gone" }, "nothing tells its spec"},
-		"no machine":   {func(m *clusterv1.Machine) { m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"} }, "nothing tells its spec"},
+		"gone":         {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Name = "gone" }, "its spec is not known"},
+		"no machine":   {func(m *clusterv1.Machine) { m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"} }, "its spec is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, lost := recorded(t, "kubeadm-plain-1")

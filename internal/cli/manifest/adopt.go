@@ -214,7 +214,7 @@ func (c *Cluster) adoptInPlace(controlPlane, workers *unstructured.Unstructured,
 	return steps
 }
 
-// workersInPlace is what of a MachineDeployment says whether its machines are changed in place. Cluster API would replace them with any
+// workersInPlace is what of a MachineDeployment reports whether its machines are changed in place. Cluster API would replace them with any
 // other strategy than OnDelete.
 func (c *Cluster) workersInPlace() map[string]any {
 	strategy := string(clusterv1.OnDeleteMachineDeploymentStrategyType)

@@ -1,7 +1,7 @@
 // Package manifest makes the objects that `quorate up` applies, and reads and
 // checks the ones that a user brings. It knows the kinds of Cluster API that a
 // local cluster is made of, and what of them can be found wrong without asking
-// a management plane. It talks to nobody.
+// a management plane. It opens no connection.
 package manifest
 
 import (
@@ -24,7 +24,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// Cluster is what `quorate up` is asked for.
+// Cluster is what the flags of `quorate up` describe.
 type Cluster struct {
 	Name      string
 	Namespace string
@@ -180,7 +180,7 @@ func reference(group, kind, name string) clusterv1.ContractVersionedObjectRefere
 	return clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: kind, Name: name}
 }
 
-// Shape says whether an existing cluster has the shape that Documents gives it, so that `up` knows which
+// Shape reports whether an existing cluster has the shape that Documents gives it, so that `up` knows which
 // objects to change. The error names what differs.
 func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 	want := c.cluster().Spec

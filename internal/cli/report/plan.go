@@ -227,7 +227,7 @@ func (p Plan) worst() string {
 	return "; at the worst moment " + count(p.LeastSpare, "voter") + " may fail"
 }
 
-// meaning is what the rules say of the reason of a wait.
+// meaning explains the reason of a wait.
 func meaning(d plan.Decision) string {
 	for _, r := range plan.Rules() {
 		if r.Name != d.Rule {

@@ -25,7 +25,7 @@ import (
 // wrong usage too, ends with command.ExitFailed.
 const exitReplaces = 2
 
-// planFlags are what `quorate plan` is asked for.
+// planFlags are the flags of `quorate plan`.
 type planFlags struct {
 	files    []string
 	version  string

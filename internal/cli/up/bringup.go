@@ -69,7 +69,7 @@ func (b *bringUp) run(ctx context.Context) error {
 	return b.keep(ctx)
 }
 
-// waitForAll waits until each cluster is as it was asked for, unless nobody wants to wait.
+// waitForAll waits until each cluster is as it was asked for, unless --wait=false is set.
 func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 	if !b.wait {
 		b.screen.Printf("not waiting; `quorate status --watch` shows how it goes on")
@@ -84,7 +84,7 @@ func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// options are the environment's; what an existing one was made with is asked for again.
+// options are the environment's; an existing one keeps what it was made with.
 func (u *up) options(nodeBinary string) embed.Options {
 	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary, FeatureGates: u.gates}
 	o.Artifacts.Prebuilt, o.Artifacts.Bundle = u.Environment("QUORATE_ARTIFACTS"), u.Bundle()
@@ -120,7 +120,7 @@ func (b *bringUp) checkRunning(ctx context.Context) error {
 }
 
 // needed are the versions that the machines are known to need before a management plane is asked. In an environment that exists, the
-// cluster may exist too, and keeps its version unless another is asked for.
+// cluster may exist too, and keeps its version unless the flags set another.
 func (u *up) needed() []string {
 	if _, err := embed.Load(u.State); err == nil && u.objects == nil && !u.given("kubernetes-version") {
 		return nil
@@ -209,7 +209,7 @@ func (b *bringUp) finish(ctx context.Context, c client.Client, key client.Object
 	return nil
 }
 
-// whatGoesOn tells whoever interrupted it what was begun, how to see it and how to undo it.
+// whatGoesOn tells the user, after an interrupt, what was begun, how to see it and how to undo it.
 func (b *bringUp) whatGoesOn() string {
 	name := ""
 	if keys := b.targets(); len(keys) == 1 {

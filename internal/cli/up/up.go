@@ -1,4 +1,4 @@
-// Package up is `quorate up`: it checks what is asked for, brings the management plane up, applies what makes a cluster,
+// Package up is `quorate up`: it checks the flags and files, brings the management plane up, applies what makes a cluster,
 // and waits until that is as wanted.
 package up
 
@@ -38,7 +38,7 @@ type up struct {
 	// featureGates is the text of --feature-gates, and gates what it chooses; nil: it is not given.
 	featureGates string
 	gates        map[string]bool
-	// given says whether a flag was on the command line.
+	// given reports whether a flag was on the command line.
 	given func(flag string) bool
 
 	// objects are those of the files; nil when the flags describe the cluster.
@@ -52,7 +52,7 @@ func Command(a *command.Invocation) *cobra.Command {
 	u := &up{Invocation: a}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Make a cluster on this host, or bring one to the size that is asked for",
+		Short: "Make a cluster on this host, or change one to what the flags say",
 		Long: `Make a cluster on this host, and with the first one the management plane that keeps it.
 
 What is given on the command line is wanted; what is not stays as it is in a cluster that exists, and has the defaults
@@ -62,8 +62,8 @@ five. With -f your own manifests are applied instead (server-side, as kubectl ap
 The control plane is a KubeadmControlPlane, or with --kind ControlPlane the machines alone, which the kubeadm bootstrap provider sets
 up from templates of its own. A cluster keeps its kind.
 
-Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. Whoever may
-run privileged pods in such a cluster can become root here.
+Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. A user who
+may run privileged pods in such a cluster can become root here.
 
 It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
 goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.

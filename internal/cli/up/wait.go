@@ -71,7 +71,7 @@ type watcher struct {
 	stuck time.Time
 }
 
-// up says whether the cluster is as wanted, or never will be by itself. An inactive control plane is waited for by nobody.
+// up reports whether the cluster is as wanted, or never will be by itself. Nothing waits for an inactive control plane.
 func (w *watcher) up(c report.Cluster) (bool, error) {
 	if c.Missing() == "" || c.ControlPlane.Inactive() {
 		return true, nil
@@ -89,7 +89,7 @@ func (w *watcher) up(c report.Cluster) (bool, error) {
 	return false, errStuck
 }
 
-// onlyFailed says whether nothing is under way: some machine failed, and no other waits for anything that may come.
+// onlyFailed reports whether nothing is under way: some machine failed, and no other waits for anything that may come.
 func onlyFailed(c report.Cluster) bool {
 	failed := false
 	for _, m := range c.Machines() {
@@ -117,7 +117,7 @@ func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report
 				name = m.Name
 			}
 		}
-		return fmt.Errorf("cluster %s cannot come up by itself: %s; `quorate logs %s --component bootstrap` shows more, `quorate explain %s` what is waited for",
+		return fmt.Errorf("cluster %s cannot come up by itself: %s; `quorate logs %s --component bootstrap` shows more, `quorate explain %s` says what it waits for",
 			key.Name, strings.Join(failed, "; "), name, key.Name)
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -80,7 +80,7 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 
 // agrees asks a person.
 func (a *app) agrees(question string) bool {
-	a.NewScreen().Printf("\n%s Only yes is taken for an answer: ", question)
+	a.NewScreen().Printf("\n%s Type yes to go on: ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"
 }

@@ -81,7 +81,7 @@ func cannotRollBack(u report.Upgrade) error {
 		case n.Completed || n.Changed:
 			return fmt.Errorf("rolling back %s: %s has %s already, and kubeadm does not go back; `quorate upgrade retry` goes on", u.Of, n.Machine, u.Version)
 		case n.Name != "" && n.Failed == "":
-			return fmt.Errorf("rolling back %s: %s is being upgraded; it is seen to its end first: `quorate upgrade pause` lets no other begin", u.Of, n.Machine)
+			return fmt.Errorf("rolling back %s: %s is being upgraded; it must end first; `quorate upgrade pause` keeps others from beginning", u.Of, n.Machine)
 		}
 	}
 	if !u.Paused && !u.HasFailed() {
@@ -126,7 +126,7 @@ func setVersion(ctx context.Context, c client.Client, namespace, of, version str
 		md := &clusterv1.MachineDeployment{}
 		object, field = md, &md.Spec.Template.Spec.Version
 	default:
-		return fmt.Errorf("rolling back %s: nobody else upgrades it: `kubectl delete` its NodeUpgrade", of)
+		return fmt.Errorf("rolling back %s: nothing else upgrades it; delete its NodeUpgrade with kubectl", of)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		return fmt.Errorf("reading %s: %w", of, err)

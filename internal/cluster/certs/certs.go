@@ -23,7 +23,7 @@ import (
 )
 
 // Generate makes those authorities, of these purposes, that have no secret, controlled by owner: from those of the files that the user
-// copies to the machines, or anew, with the key algorithm and validity that the configuration asks for. It returns the purposes of those
+// copies to the machines, or new, with the key algorithm and validity that the configuration asks for. It returns the purposes of those
 // that it made: a secret that is there, or appears in the meantime, is never changed.
 func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string, owner metav1.OwnerReference, files ...bootstrapv1.File) ([]string, error) {
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
@@ -50,7 +50,7 @@ func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, 
 	return made, nil
 }
 
-// fill makes a certificate of the user's files, or anew where there are none.
+// fill makes a certificate of the user's files, or a new one where there are none.
 func fill(wanted *secret.Certificate, given pki.Pair, isCopied bool) error {
 	switch {
 	case !isCopied:

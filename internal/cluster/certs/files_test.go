@@ -94,7 +94,7 @@ func TestFilesOfUsers(t *testing.T) {
 	}
 }
 
-// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made anew, and nothing instead of what cannot be
+// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made new, and nothing instead of what cannot be
 // read.
 func TestGenerateFromFiles(t *testing.T) {
 	pair, _ := pairs()

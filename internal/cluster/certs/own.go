@@ -70,7 +70,7 @@ func isControlPlaneOf(cluster *clusterv1.Cluster, owner metav1.OwnerReference) b
 	return isOf(owner, ref.APIGroup, ref.Kind) && owner.Name == ref.Name
 }
 
-// isClusters tells whether a secret is of the type and label of those that Cluster API makes for this
+// isClusters reports whether a secret is of the type and label of those that Cluster API makes for this
 // cluster, and no stranger controls it: a user's secret is of another type, or kept by what made it.
 func isClusters(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 	if s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
@@ -80,13 +80,13 @@ func isClusters(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 	return controller == nil || isClusterAPIs(*controller)
 }
 
-// isClusterAPIs tells whether a reference is to one of Cluster API's objects, or of a provider of it.
+// isClusterAPIs reports whether a reference is to one of Cluster API's objects, or of a provider of it.
 func isClusterAPIs(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && (gv.Group == clusterv1.GroupVersion.Group || strings.HasSuffix(gv.Group, "."+clusterv1.GroupVersion.Group))
 }
 
-// sameObject tells whether two references name the same object, whatever its version and UID.
+// sameObject reports whether two references name the same object, whatever its version and UID.
 func sameObject(a, b metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(b.APIVersion)
 	return err == nil && isOf(a, gv.Group, b.Kind) && a.Name == b.Name

@@ -121,7 +121,7 @@ func (s *Secrets) noteKeyless(found *corev1.Secret, wanted *secret.Certificate) 
 	}
 }
 
-// noteAbsent notes that there is no secret of a kind: the user can give it, or it can be made, from the user's files or anew.
+// noteAbsent notes that there is no secret of a kind: the user can give it, or it can be made, from the user's files or new.
 func (s *Secrets) noteAbsent(wanted *secret.Certificate, isCopied bool) {
 	if wanted.External && !isCopied {
 		s.Given = append(s.Given, string(wanted.Purpose))

@@ -26,7 +26,7 @@ type ballot struct {
 func conclude(answers []answer) Survey {
 	ballots := count(answers)
 	if len(ballots) == 0 {
-		return Survey{Why: sentence(append([]string{"no member told its list of members"}, silent(answers)...))}
+		return Survey{Why: sentence(append([]string{"no member returned its list of members"}, silent(answers)...))}
 	}
 	chosen := ballots[0]
 	wrong := contradictions(chosen, ballots, answers)
@@ -231,7 +231,7 @@ func reported(cluster uint64, answers []answer) (alarms, others map[uint64][]str
 		}
 		for _, text := range a.status.Errors {
 			if part := alarmText.FindStringSubmatch(text); part != nil {
-				// The digits come from etcd's own uint64: a number that does not fit becomes the largest, which nobody has.
+				// The digits come from etcd's own uint64: a number that does not fit becomes the largest, which no member has.
 				raiser, _ := strconv.ParseUint(part[1], 10, 64)
 				alarms[raiser] = append(alarms[raiser], part[2])
 			} else {

@@ -90,7 +90,7 @@ func TestConclude(t *testing.T) {
 	}{
 		{"all agree", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), said("c", 3, 2, abc)},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Healthy", "-"},
-		{"nobody was asked", nil, "unknown", "no member told its list of members"},
+		{"nobody was asked", nil, "unknown", "no member returned its list of members"},
 		{"nobody answered", []answer{refused("a"), unasked("b")}, "unknown", "a does not answer: refused; b: there is no way to ask it"},
 		{"one is silent", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refused("c")},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unhealthy", "c: does not answer: refused"},
@@ -123,7 +123,7 @@ func TestConclude(t *testing.T) {
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Unhealthy 4:?=Unknown", "c: follows no leader; member 4: has never started"},
 		{"one that was just removed still answers", []answer{said("a", 1, 1, list(t, "1:a 2:b")), said("b", 2, 1, list(t, "1:a 2:b")), said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy", "-"},
-		{"one that lists itself no more is no witness", []answer{said("c", 3, 1, list(t, "1:a 2:b"))}, "unknown", "no member told its list"},
+		{"one that lists itself no more is no witness", []answer{said("c", 3, 1, list(t, "1:a 2:b"))}, "unknown", "no member returned its list"},
 		{"learners do not count for the majority", []answer{said("a", 1, 1, list(t, "1:a 2:b? 3:c?")), said("b", 2, 1, nil), said("c", 3, 1, nil)},
 			"agreed 1:aL=Healthy 2:b?=Healthy 3:c?=Healthy", "-"},
 		{"a started member proves its name", []answer{said("a", 1, 1, list(t, "1:a 2:?")), said("b", 2, 1, nil)},

@@ -22,10 +22,10 @@ import (
 // Target is one member that can be asked.
 type Target struct {
 	// Name is the member's name and that of its Node. Its serving certificate must carry it:
-	// whoever shows another name's certificate is not this member.
+	// a server that shows another name's certificate is not this member.
 	Name string
 	// Alias is another name that the certificate may carry instead, that of the member's pod for example, and by which the member
-	// is asked for. It counts only as long as no target has it as its Name. Empty: none.
+	// is addressed. It counts only as long as no target has it as its Name. Empty: none.
 	Alias string
 	// Dial opens a connection to the member's client port; TLS is spoken over it.
 	// nil: there is no way to ask the member.
@@ -44,8 +44,8 @@ type Survey struct {
 	// A list that a minority told may be old. It is still Known, so that a person can be
 	// shown what is left, but then it is not Agreed, and its silent members are not Healthy.
 	Known bool
-	// Agreed: a majority of the list's voters follow a leader and gave this very list, nobody
-	// who follows a leader gave another, and nobody belongs to another cluster. Lists are
+	// Agreed: a majority of the list's voters follow a leader and gave this very list, no
+	// member that follows a leader gave another, and none belongs to another cluster. Lists are
 	// the same when IDs, learner flags and peer URLs are. Names do not count, because
 	// a member has none before its first start; nor do lists of members that follow no leader,
 	// because such a member hears of no change.
@@ -163,7 +163,7 @@ func Open(credentials *tls.Config) *Cluster {
 }
 
 // Use replaces the credentials. Where they are others than before, all
-// connections are closed, and made anew when they are needed.
+// connections are closed, and made again when they are needed.
 func (c *Cluster) Use(credentials *tls.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -165,7 +165,7 @@ func TestLostQuorum(t *testing.T) {
 
 	g[2].Kill()
 	s = c.Survey(t.Context(), g.Targets())
-	if s.Known || s.Agreed || len(s.Members) != 0 || !strings.Contains(s.Why, "no member told its list") {
+	if s.Known || s.Agreed || len(s.Members) != 0 || !strings.Contains(s.Why, "no member returned its list") {
 		t.Errorf("with nobody left:\n%s", etcdtest.Show(s))
 	}
 }

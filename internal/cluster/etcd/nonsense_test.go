@@ -102,7 +102,7 @@ func TestNonsense(t *testing.T) {
 		{"an error that is a screen", func(l *liar) { l.status.Errors = []string{"\x1b[31mred\nand\x07 long" + strings.Repeat(" x", 1000)} }, true, "red and long x x"},
 		{"a refusal that is a book", func(l *liar) { l.err = status.Error(codes.Internal, "\x1b[31mno"+strings.Repeat(" way", 2000)) }, false, "no way way"},
 		{"no header", func(l *liar) { l.status.Header = nil }, true, ""},
-		{"no list", func(l *liar) { l.list = nil }, false, "no member told its list"},
+		{"no list", func(l *liar) { l.list = nil }, false, "no member returned its list"},
 		{"negative numbers", func(l *liar) { l.status.DbSize, l.status.DbSizeQuota = -1, -1 }, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPlaceholder verifies that a real etcd refuses a learner while a placeholder is in the list, and that the list alone identifies it.
-// Each order may be repeated, the quorum is as it was, and a voter that starts anew knows the placeholder.
+// Each order may be repeated, the quorum is as it was, and a voter that starts again knows the placeholder.
 func TestPlaceholder(t *testing.T) {
 	for name, program := range map[string]func(testing.TB) string{"3.7": etcdtest.Newer, "3.6": etcdtest.Middle, "3.5": etcdtest.Older} {
 		for _, members := range [][]string{{"cp-1"}, three} {

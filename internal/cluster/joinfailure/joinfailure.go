@@ -22,7 +22,7 @@ const (
 	TokenUnknown Reason = "TokenUnknown"
 	// TokenExpired: the cluster knew the bootstrap token when the machine got it, and no more when kubeadm used it.
 	TokenExpired Reason = "TokenExpired"
-	// CAHashMismatch: the cluster's authority is not the one that the machine was told to trust.
+	// CAHashMismatch: the cluster's authority is not the one that the machine is set to trust.
 	CAHashMismatch Reason = "CAHashMismatch"
 	// VersionSkew: kubeadm or the kubelet on the machine is too old or too new for the cluster or for the machine's data.
 	VersionSkew Reason = "VersionSkew"
@@ -102,7 +102,7 @@ const (
 // the machine itself runs, which is not yet the cluster.
 var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect|wait-control-plane`)
 
-// lasting are signs of what does not pass by itself, whoever logs them.
+// lasting are signs of what does not pass by itself, in the log of any program.
 var lasting = []sign{
 	// Linux also reports a limit on watches, on control groups or on BPF programs as a lack of space.
 	{DiskFull, regexp.MustCompile(`[Nn]o space left on device|[Dd]isk quota exceeded`),

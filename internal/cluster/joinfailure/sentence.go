@@ -32,7 +32,7 @@ func (f Facts) conclude(found Failure) Failure {
 }
 
 var sentences = map[Reason]string{
-	CAHashMismatch: "the certificate authority that the endpoint shows is not the one that the machine was told to trust (discovery.bootstrapToken.caCertHashes): " +
+	CAHashMismatch: "the certificate authority that the endpoint shows is not the one that the machine is set to trust (discovery.bootstrapToken.caCertHashes): " +
 		"the hash or the endpoint is that of another cluster; correct it and replace the machine",
 	VersionSkew: "the version of kubeadm or the kubelet on the machine does not fit the cluster, or the configuration that it was given: " +
 		"make a machine of a version that the cluster supports",

@@ -24,7 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/core/programs"
 )
 
-// Wanted is what the cluster shall have.
+// Wanted is what the cluster must have.
 type Wanted struct {
 	// Version is that of Kubernetes, with a leading v.
 	Version string
@@ -36,7 +36,7 @@ type Wanted struct {
 	// ProxyOfOthers and DNSOfOthers: kubeadm init leaves them out, and whether they work is not reported.
 	ProxyOfOthers, DNSOfOthers bool
 	// Cluster is what Cluster API adds to the configuration of a first machine: where the cluster has lost all of its configuration, it is
-	// written anew. The zero value: that is for a person.
+	// written again. The zero value: that is for a person.
 	Cluster ClusterData
 }
 

@@ -49,7 +49,7 @@ func component(name string, pod *corev1.Pod) plan.Component {
 	case !pod.DeletionTimestamp.IsZero():
 		c.Why = "the pod is being deleted"
 	case ready.Status == corev1.ConditionUnknown || pod.Status.Phase == corev1.PodUnknown:
-		// Nobody has heard from the kubelet for a while.
+		// The kubelet has not reported for a while.
 		c.Health, c.Why = plan.Unknown, cmp.Or(plaintext.Quote(ready.Message, longestWords), "the kubelet does not report")
 	case pod.Status.Phase == corev1.PodRunning && ready.Status == corev1.ConditionTrue:
 		c.Health = plan.Healthy
@@ -150,7 +150,7 @@ func containerAilments(s corev1.ContainerStatus) []string {
 	return parts
 }
 
-// Most bytes of what others say of a container or a machine, and of their word for it.
+// Most bytes of what others report about a container or a machine, and of their word for it.
 const (
 	longestWords = 300
 	longestWord  = 100

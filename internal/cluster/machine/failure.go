@@ -58,7 +58,7 @@ func terminalFailure(m *clusterv1.Machine) string {
 // with an error and is not tried again, so that no kubeadm runs there any more. infra may be nil.
 func BootstrapEnded(infra *unstructured.Unstructured) bool { return ended(infra) != nil }
 
-// vanished is how a provider says that nothing is left of a machine on its host, and nothing is made anew.
+// vanished is how a provider says that nothing is left of a machine on its host, and nothing is made again.
 const vanished = "Vanished"
 
 // Vanished reports whether a machine's infrastructure says that nothing is left of it on its host: nothing runs there, or ever will. infra

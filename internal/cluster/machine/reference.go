@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Ref is what a reference in the spec of an object is for. Whoever writes the object chooses the kind, and the manager follows the
+// Ref is what a reference in the spec of an object is for. The user who writes the object chooses the kind, and the manager follows the
 // reference with its own rights: so each field names kinds of some groups only.
 type Ref struct {
 	// group is the only API group of Cluster API's own that the field may name.

@@ -57,7 +57,7 @@ func Leap(want string, machines []*clusterv1.Machine) string {
 }
 
 // TooFar says why a machine's version cannot become the wanted one; empty: it can. A
-// Machine that names no version leaves it to whoever made it.
+// Machine that names no version leaves it to the controller that made it.
 func TooFar(want, has string) string {
 	if has == "" {
 		return ""

@@ -210,7 +210,7 @@ func (c *check) chain(p *pair, signer Role) {
 	switch {
 	case roots == nil:
 		return
-	case where == "" && !c.onlyVerifies(signer): // that of an etcd elsewhere is asked for in any case
+	case where == "" && !c.onlyVerifies(signer): // that of an etcd elsewhere is needed in any case
 		c.say(p.Cert.Where, "signed by an authority that is given as well", "is signed by an authority that is not given")
 	}
 	if where == "" {

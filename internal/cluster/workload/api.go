@@ -246,7 +246,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// isCertificateError tells whether one end did not believe the other's certificate.
+// isCertificateError reports whether one end did not believe the other's certificate.
 func isCertificateError(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var alert tls.AlertError

@@ -47,10 +47,10 @@ func (b *book) read() View {
 	return b.view
 }
 
-// reach notes that the cluster answers and both shelves are complete. It tells whether that is news.
+// reach notes that the cluster answers and both shelves are complete. It reports whether that is news.
 func (b *book) reach() bool { return b.turn(true, "") }
 
-// lose notes that the cluster does not answer any more, and why. It tells whether it did before.
+// lose notes that the cluster does not answer any more, and why. It reports whether it did before.
 func (b *book) lose(why string) bool { return b.turn(false, why) }
 
 func (b *book) turn(reachable bool, why string) bool {
@@ -65,7 +65,7 @@ func (b *book) turn(reachable bool, why string) bool {
 	return turned
 }
 
-// unlock ends a change; news says whether there was one.
+// unlock ends a change; news reports whether there was one.
 func (b *book) unlock(news bool) {
 	if news {
 		b.view.Revision++
@@ -100,7 +100,7 @@ func weight[T sized](o T) int64 { return int64(o.Size()) + overhead }
 // shelf holds all objects of one kind by name. It shares its book's lock.
 type shelf[T sized] struct {
 	book *book
-	// trim takes away what nobody looks at, so that what is left changes only when it matters.
+	// trim removes what no code reads, so that what is left changes only when it matters.
 	trim  func(T)
 	items map[string]T
 	// bytes is about how much memory the items take.

@@ -75,7 +75,7 @@ func newConnection(key client.ObjectKey, c *Connections) *connection {
 	return conn
 }
 
-// setBusy says whether something is under way in the cluster.
+// setBusy reports whether something is under way in the cluster.
 func (c *connection) setBusy(busy bool) {
 	if c.busy.Swap(busy) == busy || !busy {
 		return

@@ -361,7 +361,7 @@ func TestWatchesGoOn(t *testing.T) {
 		t.Errorf("the connection was given up for it: %v", s.counted())
 	}
 
-	// Where that is too long ago, everything is listed anew.
+	// Where that is too long ago, everything is listed again.
 	s.putUnseen(node("c", corev1.ConditionTrue))
 	v, _ = await(t, c, 10*time.Second, "c", func(v View) bool { return names(v) == "a b c" })
 	if !v.Reachable || v.Since != first.Since || s.counted()["/readyz"] != 1 {

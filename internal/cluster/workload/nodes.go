@@ -90,10 +90,10 @@ func (b bystander) weight() int64 {
 }
 
 // nodeShelf holds the Nodes. A large cluster has thousands that no decision depends on, and
-// one of them changes every few milliseconds: of these only a line is kept, and nobody is told.
+// one of them changes every few milliseconds: of these only a line is kept, and no event is sent.
 type nodeShelf struct {
 	book *book
-	// mine says whose Nodes count; nil: nobody has said it, and all do.
+	// mine says whose Nodes count; nil: it was not set, and all do.
 	mine *Mine
 	shelved
 }
@@ -207,7 +207,7 @@ func (s *nodeShelf) remove(n *corev1.Node) {
 	s.book.unlock(kept)
 }
 
-// own says whose Nodes count from now on. Nobody is told of what that changes: who says it looks next.
+// own sets which Nodes count. It sends no event; the caller reads the view next.
 func (s *nodeShelf) own(mine Mine) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()

@@ -81,7 +81,7 @@ func TestKubeletsReason(t *testing.T) {
 	}
 }
 
-// TestForwardTellsWhatBroke: a port-forward that ends tells whether the port did it, or somebody between.
+// TestForwardTellsWhatBroke: a port-forward that ends reports whether the port did it, or somebody between.
 func TestForwardTellsWhatBroke(t *testing.T) {
 	for _, spdyOnly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spdyOnly=%t", spdyOnly), func(t *testing.T) {

@@ -27,8 +27,8 @@ type View struct {
 	Why string
 	// Since is when Reachable became what it is.
 	Since time.Time
-	// Nodes are those that are labelled as control planes and those that Own names, sorted by name; all Nodes, where
-	// nobody has called Own. Of their metadata names, labels and times are kept, of their specs provider
+	// Nodes are those that are labelled as control planes and those that Own names, sorted by name; all Nodes,
+	// before a call of Own. Of their metadata names, labels and times are kept, of their specs provider
 	// ID and taints, of their status addresses, the condition Ready and the versions. They are the last known ones when the cluster is
 	// not reachable.
 	Nodes []corev1.Node
@@ -165,7 +165,7 @@ func (c *Connections) Forget(key client.ObjectKey) {
 func (c *Connections) View(key client.ObjectKey) View {
 	conn := c.get(key)
 	if conn == nil {
-		return View{Why: "nobody asked for a connection"}
+		return View{Why: "no connection was requested"}
 	}
 	return conn.book.read()
 }

@@ -175,7 +175,7 @@ func TestDeadlines(t *testing.T) {
 	after := func(at time.Time) func(*scene) {
 		return func(s *scene) { s.Spec.Rollout.After = metav1.NewTime(at) }
 	}
-	// The object is made anew in another management cluster, or from a backup.
+	// The object is made again in another management cluster, or from a backup.
 	moved := func(noted string, at time.Time) func(*scene) {
 		return func(s *scene) {
 			s.Spec.Rollout.After = metav1.NewTime(at)

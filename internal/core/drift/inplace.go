@@ -18,7 +18,7 @@ import (
 // OriginAnnotation on an object of a machine lists what of it came from its
 // group, as JSON: the keys of labels and annotations, on a Machine also
 // taints and readiness gates. What is listed and no longer wanted is removed;
-// all else stays, whoever set it.
+// all else stays.
 const OriginAnnotation = "controlplane.cluster.x-k8s.io/quorate-origin"
 
 // nodeDeletionSeconds is what Cluster API's webhook sets where a Machine says nothing.

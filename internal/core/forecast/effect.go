@@ -97,7 +97,7 @@ func (w *world) create(s plan.Step) {
 	w.o.Machines = append(w.o.Machines, m)
 }
 
-// adopt makes the group's own what nobody controls. What it is like is read with its next look.
+// adopt makes the group's own what has no controller. What it is like is read with its next look.
 func (w *world) adopt(name string) {
 	w.o.Uncontrolled = slices.DeleteFunc(w.o.Uncontrolled, func(m plan.UncontrolledMachine) bool { return m.Name == name })
 }

@@ -35,8 +35,8 @@ func (e Entry) awaits(what effect) bool {
 	return e.Outcome == Done && e.Took.Duration == 0 && e.Machine != "" && e.effect() == what
 }
 
-// Complete fills in how long steps took whose effects are seen in facts that are newer than they. While nobody
-// looked, as during a pause, what took place counts as taking until somebody did. assessed is what the rules make of the facts.
+// Complete fills in how long steps took whose effects are seen in facts that are newer than they. While there
+// was no look, as during a pause, a step counts as taking until the next look. assessed is what the rules make of the facts.
 func (r *Record) Complete(o plan.Observed, assessed plan.Assessment) {
 	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.awaits(machineComplete) || e.awaits(machineGone) }) {
 		return

@@ -28,7 +28,7 @@ func (r Record) Encode() string {
 	}
 }
 
-// Decode reads an encoded record. One that cannot be read begins anew, with a note of that time which says so.
+// Decode reads an encoded record. One that cannot be read begins again, with a note of that time which says so.
 func Decode(text string, now time.Time) Record {
 	var r Record
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -352,7 +352,7 @@ func TestApproval(t *testing.T) {
 	if r.AddApproval(a, at.Add(time.Hour)); len(r.Entries) != 4 {
 		t.Errorf("the second approval of the same: %+v", r.Entries)
 	}
-	var again Record // of a process that starts anew and sees the approval before it reads what was recorded
+	var again Record // of a process that starts again and sees the approval before it reads what was recorded
 	again.AddApproval(a, at)
 	if again.Merge(r); len(again.Entries) != 4 {
 		t.Errorf("seen again: %+v", again.Entries)

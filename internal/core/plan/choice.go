@@ -152,8 +152,9 @@ func (s choosing) forgetting(m Machine) Offer {
 	}
 }
 
-// forget takes the machines out of the facts for which the rules wait no longer, as a person decided; their names stay taken. A group that is
-// being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside it.
+// forget takes the machines out of the facts for which the rules wait no longer, as a person decided; their names stay taken. A group that
+// is being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside
+// it.
 func (s choosing) forget() {
 	s.whole = s.Observed
 	if s.Group.Deleting || s.Recovery.Begun || !s.Group.Initialized {
@@ -169,7 +170,7 @@ func (s choosing) forget() {
 	}
 }
 
-// answering says whether a member answers.
+// answering reports whether a member answers.
 func answering(e *Member) string {
 	switch e.Health {
 	case Healthy:

@@ -167,8 +167,8 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
 }
 
-// dismiss removes the members of machines that were given up from the etcd that the seed began: one that a person declared off, and that was
-// not, may have joined it, and goes at any moment.
+// dismiss removes the members of machines that were given up from the etcd that the seed began. One that a person declared off, and that
+// was not, may have joined it, and goes at any moment.
 func (s recovering) dismiss() opinion {
 	if _, doubt := s.doubt(); doubt != "" {
 		return pass("the members of etcd are not known: %s", doubt)

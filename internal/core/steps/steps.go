@@ -18,7 +18,7 @@ const (
 	Worker       NodeType = "Worker"
 )
 
-// DrainPolicy says whether pods leave the node before its kubelet restarts.
+// DrainPolicy reports whether pods leave the node before its kubelet restarts.
 type DrainPolicy string
 
 // The values of DrainPolicy. Empty is DrainNever.
@@ -48,9 +48,9 @@ type KubeletArguments struct {
 // IsZero reports whether nothing changes.
 func (k KubeletArguments) IsZero() bool { return len(k.ExtraArgs)+len(k.RemovedArgs) == 0 }
 
-// Wanted is what a node shall run, and how it is brought there. Each step is given it as JSON.
+// Wanted is what a node must run, and how it is brought there. Each step reads it as JSON.
 type Wanted struct {
-	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins anew.
+	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins again.
 	ID string `json:"id"`
 	// Attempt is the number of the pod, from 1 on. What was rolled back is tried again only by a pod that came after the one that reported it.
 	Attempt int32 `json:"attempt"`
@@ -82,7 +82,7 @@ type Wanted struct {
 	SingleNode bool `json:"singleNode,omitempty"`
 	// StackedEtcd: a member of etcd runs on the node.
 	StackedEtcd bool `json:"stackedEtcd,omitempty"`
-	// Drain says whether pods leave the node before.
+	// Drain reports whether pods leave the node before.
 	Drain DrainPolicy `json:"drain,omitempty"`
 	// DrainTimeoutSeconds is how long draining may take. Defaults to 300.
 	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
@@ -117,7 +117,7 @@ func (w Wanted) Limit(name Name) time.Duration {
 	case Drain:
 		return seconds(w.DrainTimeoutSeconds, DefaultDrainTimeout) + startLimit
 	case Swap:
-		return 2*verify + time.Minute + startLimit // it is waited for twice: for the new version, and for the old one that was put back
+		return 2*verify + time.Minute + startLimit // the time counts twice: for the new version, and for the old one that was put back
 	case Finish:
 		return verify + usualLimit
 	case Verify:

@@ -21,7 +21,7 @@ const (
 	UpdateInPlace Verb = "UpdateInPlace"
 	// RecordUpdate writes into the Machine Step.Machine which version it runs.
 	RecordUpdate Verb = "RecordUpdate"
-	// DropUpdate forgets the failed upgrade of Step.Machine, which nobody wants any more.
+	// DropUpdate forgets the failed upgrade of Step.Machine, which is not wanted any more.
 	DropUpdate Verb = "DropUpdate"
 	// Replace deletes Step.Machine, so that Cluster API makes another.
 	Replace Verb = "Replace"

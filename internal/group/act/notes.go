@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Note writes down on the group's object what the next turns, and whoever takes over, must find there, and takes off what has served.
+// Note writes down on the group's object what the next turns, also of another controller, must find there, and takes off what has served.
 func (t *Writer) Note(ctx context.Context, d plan.Decision) error {
 	if err := t.recordInitialized(ctx); err != nil {
 		return err

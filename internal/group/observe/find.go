@@ -22,7 +22,7 @@ func (t *Observer) Find(ctx context.Context, field machine.Ref, ref clusterv1.Co
 	return t.find(ctx, field, ref, true)
 }
 
-// find is Find; status says whether changes of the status matter.
+// find is Find; status reports whether changes of the status matter.
 func (t *Observer) find(
 	ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference, status bool,
 ) (*unstructured.Unstructured, error) {

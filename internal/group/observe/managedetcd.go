@@ -110,7 +110,7 @@ func otherCluster(found *unstructured.Unstructured, own string) string {
 }
 
 // notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or
-// it refuses what is asked for, as it does while it waits for the control plane to follow its endpoints.
+// it refuses its spec, as it does while it waits for the control plane to follow its endpoints.
 var notRolling = []string{"hold", "refuse"}
 
 // rollsOut says why the control plane leaves the first turn to its etcd: that replaces its machines, or has not seen its newest spec.
@@ -135,7 +135,7 @@ func rollsOut(etcd *unstructured.Unstructured) string {
 	return ""
 }
 
-// ManagedEtcdSecrets are the secrets that belong to whoever keeps a control plane's etcd, and renews them; none without such a one.
+// ManagedEtcdSecrets are the secrets that belong to the EtcdCluster of a control plane, which renews them; none without such a one.
 func ManagedEtcdSecrets(ref controlplanev1.ManagedEtcdReference) []secret.Purpose {
 	if !ref.IsDefined() {
 		return nil

@@ -97,7 +97,7 @@ func (o *View) Targets(to Dial) []etcd.Target {
 
 // Unregistered returns further targets: members that have started on machines
 // whose Node is not registered yet. kubeadm lets etcd join before the kubelet,
-// and a voter that nobody can ask counts as failed.
+// and a voter that cannot be asked counts as failed.
 func (o *View) Unregistered(survey etcd.Survey, to Dial, known []etcd.Target) []etcd.Target {
 	var targets []etcd.Target
 	matched := o.Match(survey.Members)

@@ -29,7 +29,7 @@ import (
 // Workloads are the connections to the managed clusters, by cluster.
 // *workload.Connections is one.
 type Workloads interface {
-	// Want asks for a connection, and says whether something is under way there.
+	// Want asks for a connection, and reports whether something is under way there.
 	Want(key client.ObjectKey, busy bool)
 	// Forget ends the connection.
 	Forget(key client.ObjectKey)

@@ -80,7 +80,7 @@ func (t *Observer) Following() []string {
 	return following
 }
 
-// turnOnce observes one group, once. What does not wait for one another is asked for at the same time.
+// turnOnce observes one group, once. Independent requests are sent at the same time.
 func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Observer, error) {
 	from = NewSnapshot(from)
 	object := kind.New()

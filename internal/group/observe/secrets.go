@@ -106,7 +106,7 @@ func (f Secrets) lacking() []string {
 	return all
 }
 
-// keysElsewhere names the authorities without which nobody joins although their certificates are
+// keysElsewhere names the authorities without which no machine joins although their certificates are
 // there: the bootstrap provider refuses to let a machine join without their keys.
 func (f *Secrets) keysElsewhere(t *Observer) []string {
 	var all []string

@@ -97,7 +97,7 @@ func TestSnapshotLists(t *testing.T) {
 	}
 }
 
-// TestSnapshotForgetsFailures: whoever asks after a failure asks anew.
+// TestSnapshotForgetsFailures: whoever asks after a failure asks again.
 func TestSnapshotForgetsFailures(t *testing.T) {
 	c := newCounting(object())
 	c.failures.Store(1)

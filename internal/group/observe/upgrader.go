@@ -57,7 +57,7 @@ func (t once) addReportedUpgrader() {
 	}
 }
 
-// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
+// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen reports whether it has
 // one: neither a report of the
 // manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
 func (t once) unseenUpgrader(ctx context.Context, from client.Reader) string {

@@ -215,7 +215,7 @@ func TestOthersWrite(t *testing.T) {
 	}
 }
 
-// A history that cannot be read begins anew, and says so.
+// A history that cannot be read begins again, and says so.
 func TestGarbage(t *testing.T) {
 	s := newScene(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}},

@@ -93,7 +93,7 @@ func (t Report) initializedCondition() metav1.Condition {
 	return observe.Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotInitializedReason, "")
 }
 
-// wanted is how many machines there shall be.
+// wanted is how many machines are wanted.
 func (t Report) wanted() int {
 	if t.Facts.Group.Deleting {
 		return 0
@@ -229,7 +229,7 @@ func (t Report) components() metav1.Condition {
 	return found.Condition(kind)
 }
 
-// available says whether the control plane serves: initialised, with its
+// available reports whether the control plane serves: initialised, with its
 // certificates, a quorum of etcd, and one machine on which everything runs.
 func (t Report) available() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneAvailableCondition

@@ -24,7 +24,7 @@ func (t Report) MachineConditions(m *observe.Machine) []metav1.Condition {
 	return append(upToDate(m), t.unless(m.Machine, remote)...)
 }
 
-// upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
+// upToDate reports whether the machine is as the spec wants it, and in what it is not. Empty
 // where that was not looked at: what was said last stays, while all of them are deleted.
 func upToDate(m *observe.Machine) []metav1.Condition {
 	if m.Drift == nil {

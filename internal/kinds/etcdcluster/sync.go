@@ -98,7 +98,7 @@ func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 		return fmt.Errorf("looking for an endpoint for etcd: %w", err)
 	}
 	if infrastructure == nil {
-		return nil // it comes: nobody is made before
+		return nil // it comes: no machine is made before
 	}
 	m.endpoint, _, _ = unstructured.NestedString(infrastructure.Object, "status", "etcdEndpoint", "host")
 	if port, _, _ := unstructured.NestedInt64(infrastructure.Object, "status", "etcdEndpoint", "port"); m.endpoint != "" && port > 0 {

@@ -16,7 +16,7 @@ const (
 	pingEvery = 250 * time.Millisecond
 	// silentAfter is how long a backend says nothing, neither to a ping nor on any of its connections, before these are moved, while
 	// another answers pings. A host that freezes or is cut off resets no connection, so that clients would wait for it; and etcd, if
-	// that was its leader, elects another in one to two seconds, before which nobody could be served.
+	// that was its leader, elects another in one to two seconds, before which no client could be served.
 	silentAfter = time.Second
 	// lookSilent is how often it is looked whether one that owes an answer is silent for long enough.
 	lookSilent = 50 * time.Millisecond
@@ -54,7 +54,7 @@ func (p *pool) listenTo(ctx context.Context, m *member) {
 	}
 }
 
-// pingURL is what is asked for: of an API server the check that depends on nothing else and waits in no queue; others say that there
+// pingURL is the path of the request: of an API server the check that depends on nothing else and waits in no queue; others say that there
 // is no such thing.
 func pingURL(b Backend) string {
 	u, err := url.Parse(cmp.Or(b.Probe, "https://"+b.Address))

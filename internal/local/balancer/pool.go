@@ -134,7 +134,7 @@ func (p *pool) observe(m *member, err error) {
 	} else if !m.silent {
 		m.fails++
 		m.health, m.why = Failing, err.Error()
-		// Where nobody listens there is no doubt, and no connection that could be spared.
+		// Where nothing listens there is no doubt, and no connection that could be spared.
 		if m.fails >= deadAfter || errors.Is(err, syscall.ECONNREFUSED) {
 			m.health = Unhealthy
 		}
@@ -237,7 +237,7 @@ func (p *pool) hasOther(m *member) bool {
 	})
 }
 
-// ends says whether all connections of a member have to go now, and whether those that are idle have, given whether
+// ends reports whether all connections of a member have to go now, and whether those that are idle have, given whether
 // there is another member for them.
 func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
 	all = m.isLost(elsewhere)

@@ -114,7 +114,7 @@ func (p *plane) etcdArgs() []string {
 		"--initial-cluster=" + name + "=" + peer,
 		p.flag("trusted-ca-file", etcdAuthority+".crt"), p.flag("cert-file", "etcd-server.crt"), p.flag("key-file", "etcd-server.key"), "--client-cert-auth",
 		p.flag("peer-trusted-ca-file", etcdAuthority+".crt"), p.flag("peer-cert-file", "etcd-peer.crt"), p.flag("peer-key-file", "etcd-peer.key"), "--peer-client-cert-auth",
-		// Alone, it has nobody to be patient with: a short election makes a short start.
+		// Alone, it has no peer to be patient with: a short election makes a short start.
 		"--heartbeat-interval=20", "--election-timeout=200",
 		// The API server compacts; this is for the time when it does not run.
 		"--auto-compaction-mode=periodic", "--auto-compaction-retention=1h",

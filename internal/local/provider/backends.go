@@ -94,9 +94,9 @@ func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.C
 	return "", nil
 }
 
-// keepUntold keeps those that the endpoint of the API leads to and that run, although nobody has told of their LocalMachines and Machines:
+// keepUntold keeps those that the endpoint of the API leads to and that run, although their LocalMachines and Machines were not seen yet:
 // after a move that may come later than the LocalCluster. A cluster that keeps its own Clusters is reached through that endpoint: without
-// them nobody could ever tell.
+// them these would never be seen.
 func (r *clusterReconciler) keepUntold(found *backends, told map[string]bool, endpoint client.ObjectKey, cluster string) error {
 	for _, b := range r.endpoints.backends(endpoint) {
 		if told[b.Name] {

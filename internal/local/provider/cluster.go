@@ -116,7 +116,7 @@ func (r *clusterReconciler) normal(ctx context.Context, lc *infrav1.LocalCluster
 		return ctrl.Result{RequeueAfter: askAgain}, nil
 	}
 	if lc.Spec.ControlPlaneEndpoint != chosen {
-		// Written before it is used, so that nobody else can be given it; the write brings us back here.
+		// Written before it is used, so that no other cluster can get it; the write brings us back here.
 		lc.Spec.ControlPlaneEndpoint = chosen
 		return ctrl.Result{}, nil
 	}
@@ -213,7 +213,7 @@ func (r *clusterReconciler) left(ctx context.Context, lc *infrav1.LocalCluster) 
 	return names, nil
 }
 
-// clusterName is the name of the Cluster that an object belongs to; empty while nobody said so.
+// clusterName is the name of the Cluster that an object belongs to; empty while nothing names it.
 func clusterName(o client.Object) string {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Cluster" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {

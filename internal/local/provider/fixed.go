@@ -36,7 +36,7 @@ func parsed(names []string) []netip.Addr {
 	return all
 }
 
-// freeFixed is the first of some addresses that nobody else has. Whose they are is told when all of them are taken.
+// freeFixed is the first of some addresses that no other has. When all of them are taken, the error names who has them.
 func freeFixed(fixed []netip.Addr, me string, taken []claim) (netip.Addr, error) {
 	var has []string
 	for _, a := range fixed {

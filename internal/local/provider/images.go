@@ -65,7 +65,7 @@ type importer struct {
 	busy map[given]*sync.Mutex
 }
 
-// recipient is a machine. A cluster that is made anew has machines of the same names, and none of what the earlier ones were given.
+// recipient is a machine. A cluster that is created again has machines of the same names, and nothing of the earlier ones.
 type recipient struct {
 	// name is that of the local machine.
 	name string

@@ -100,7 +100,7 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	}
 }
 
-// TestImagesForAMachineOfTheSameName: a cluster that is made anew gets images for its machines as the one before did.
+// TestImagesForAMachineOfTheSameName: a cluster that is made again gets images for its machines as the one before did.
 func TestImagesForAMachineOfTheSameName(t *testing.T) {
 	s, i := importScene(t)
 	s.reconcileImages(i)

@@ -232,7 +232,7 @@ func claimOf(lm *infrav1.LocalMachine) claim {
 	return c
 }
 
-// delete waits as long as it is told to, lets connections to the machine end, removes it and lets the object go.
+// delete waits as long as the object asks, lets connections to the machine end, removes it and lets the object go.
 func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine, of owner) (ctrl.Result, error) {
 	mine, draining, err := r.beforeDeletion(lm, of)
 	if err != nil {

@@ -47,8 +47,8 @@ func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine
 	}
 }
 
-// shouldStart says whether a machine that does not run, although nobody stopped it, is to be started: it never ran, or the
-// host was booted since. One that died by itself stays dead, as evidence, and for whoever replaces machines.
+// shouldStart reports whether a machine that does not run, although no user stopped it, is to be started: it never ran, or the
+// host was booted since. One that died by itself stays dead, as evidence, and for the controller that replaces machines.
 func (r *machineReconciler) shouldStart(lm *infrav1.LocalMachine) bool {
 	if !ptr.Deref(lm.Status.Initialization.Provisioned, false) {
 		return true
@@ -238,7 +238,7 @@ func (o owner) sandboxCluster(lm *infrav1.LocalMachine) string {
 	return lm.Namespace + "/" + clusterName(lm)
 }
 
-// beforeDeletion says whether there is a machine that is ours to remove, and whether its connections are still being moved.
+// beforeDeletion reports whether there is a machine that is ours to remove, and whether its connections are still being moved.
 func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (mine, draining bool, err error) {
 	s, err := r.machines.Get(lm.Name)
 	if errors.Is(err, sandbox.ErrNotFound) || nameProblem(lm.Name) != nil {

@@ -30,7 +30,7 @@ func mark(o conditions.Setter, condition, reasonWhenTrue string, p *problem) {
 	conditions.Set(o, c)
 }
 
-// released tells whether an object is being deleted and we have let it go, or never held it: nothing of it is ours to do or
+// released reports whether an object is being deleted and we have let it go, or never held it: nothing of it is ours to do or
 // to write any more.
 func released(o client.Object, finalizer string) bool {
 	return !o.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(o, finalizer)
@@ -48,7 +48,7 @@ func save(ctx context.Context, helper *patch.Helper, o client.Object, finalizer 
 	return err
 }
 
-// gone tells whether an error, or each of those that a patch.Helper collected, says that there is no such object.
+// gone reports whether an error, or each of those that a patch.Helper collected, says that there is no such object.
 func gone(err error) bool {
 	if all, ok := errors.AsType[kerrors.Aggregate](err); ok {
 		return !slices.ContainsFunc(all.Errors(), func(e error) bool { return !apierrors.IsNotFound(e) })

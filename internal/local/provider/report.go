@@ -23,7 +23,7 @@ func sandboxProblem(s *sandbox.Status) *problem {
 	case s.State == sandbox.Stopped:
 		return &problem{infrav1.StoppedReason, "it was powered off on purpose; `quorate machine start " + s.Name + "` powers it on"}
 	case s.State == sandbox.Paused:
-		return &problem{infrav1.FrozenReason, "it was paused on purpose; `quorate machine resume " + s.Name + "` lets it go on"}
+		return &problem{infrav1.FrozenReason, "it was paused on purpose; `quorate machine resume " + s.Name + "` resumes it"}
 	case s.State == sandbox.Dead:
 		return &problem{infrav1.DiedReason, "its first process has ended" + because + "; `quorate machine start " + s.Name + "` starts it again"}
 	case s.Partitioned:

@@ -54,7 +54,7 @@ type Options struct {
 	WatchFilter string
 }
 
-// Setup adds the controllers of LocalClusters and LocalMachines to the manager. It reads Host.Changed, which nobody else may.
+// Setup adds the controllers of LocalClusters and LocalMachines to the manager. It reads Host.Changed, which no other code may.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Options) error {
 	return setup(ctx, mgr, o, c, o.Host, hostAddresses{o.Host})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Root of a machine makes of its disk, of its logs and of the folder that it shares with the host whatever it likes: links that
-// lead to the host's files, pipes that nobody writes to, devices. What the host does there, it does through an os.Root,
+// lead to the host's files, pipes without a writer, devices. What the host does there, it does through an os.Root,
 // and with plain files only.
 
 // statusLimit is the most that is read of what a machine says of itself, in bytes; it keeps to some kilobytes, of
@@ -123,7 +123,7 @@ func (h *Host) Glob(machine, pattern string) ([]string, error) {
 	return fs.Glob(root.FS(), pattern)
 }
 
-// has says whether the machine's disk has a file, as the machine itself sees it.
+// has reports whether the machine's disk has a file, as the machine itself sees it.
 func (f folder) has(path string) bool {
 	root, err := os.OpenRoot(f.disk())
 	if err != nil {

@@ -40,7 +40,7 @@ var diskFolders = map[string]fs.FileMode{
 // systemFolders are shared with the host, each under an overlay. On hosts of today all but /usr are links into it.
 var systemFolders = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// makeDisk makes the machine's disk. A disk of which only a part was made is made anew.
+// makeDisk makes the machine's disk. A disk of which only a part was made is made again.
 func (h *Host) makeDisk(ctx context.Context, f folder, s Spec) error {
 	if err := os.RemoveAll(f.disk()); err != nil {
 		return fmt.Errorf("removing an unfinished disk: %w", err)

@@ -47,7 +47,7 @@ type promise struct {
 	used int64
 }
 
-// fits says whether a host has got what a new machine is to be given: all its CPUs, and the memory that is available now.
+// fits reports whether a host has got what a new machine is to be given: all its CPUs, and the memory that is available now.
 func (r Resources) fits(host Resources, others []promise) error {
 	var promised Resources
 	for _, o := range others {
@@ -63,7 +63,7 @@ func (r Resources) fits(host Resources, others []promise) error {
 	return nil
 }
 
-// room says whether the host has got what a new machine is to be given; the caller holds the lock of all machines.
+// room reports whether the host has got what a new machine is to be given; the caller holds the lock of all machines.
 func (h *Host) room(r Resources, others []*record) error {
 	if r == (Resources{}) {
 		return nil

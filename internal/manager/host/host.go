@@ -47,8 +47,8 @@ func DefaultExtensionSettings() map[string]string { return manager.DefaultExtens
 type Embedded struct {
 	// Own is how Quorate's own controllers reach the API server, as a user of theirs; nil: as all others do.
 	Own *rest.Config
-	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register
-	// one.
+	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, none can be
+	// registered.
 	RuntimeExtensions bool
 	// FeatureGates are other ones of Cluster API that were chosen, by their names.
 	FeatureGates map[string]bool

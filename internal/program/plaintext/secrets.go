@@ -22,12 +22,12 @@ func anyOf(words ...string) func(string, string) bool {
 	}
 }
 
-// lowerAlphanumeric says whether a text has only what tokens consist of.
+// lowerAlphanumeric reports whether a text has only what tokens consist of.
 func lowerAlphanumeric(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 }
 
-// hasToken says whether there may be a bootstrap token: six characters, a dot, sixteen.
+// hasToken reports whether there may be a bootstrap token: six characters, a dot, sixteen.
 func hasToken(text, _ string) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '.' && i >= 6 && len(text) >= i+17 && lowerAlphanumeric(text[i-6:i]) && lowerAlphanumeric(text[i+1:i+17]) {
@@ -37,7 +37,7 @@ func hasToken(text, _ string) bool {
 	return false
 }
 
-// hasLongWord says whether a line may be nothing but a key.
+// hasLongWord reports whether a line may be nothing but a key.
 func hasLongWord(text, _ string) bool {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); len(line) >= 60 && !strings.ContainsAny(line, " \t") {
@@ -104,7 +104,7 @@ func (l *Lines) Redact(line []byte) []byte {
 	case l.block && blockLine.Match(line):
 		return nil
 	}
-	// Whatever is no part of a block ends it: nobody may hide a whole log behind a line that begins one.
+	// Whatever is no part of a block ends it: a line that begins one must not hide a whole log.
 	l.block = begins && !ends
 	redacted := Redact(string(line))
 	if l.block && strings.HasSuffix(string(line), "\n") && !strings.HasSuffix(redacted, "\n") {

@@ -47,7 +47,7 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// acts says whether a terminal may act on a character, or draw others elsewhere because of it.
+// acts reports whether a terminal may act on a character, or draw others elsewhere because of it.
 func acts(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':

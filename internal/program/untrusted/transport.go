@@ -12,8 +12,8 @@ import (
 // MostHeader is how many bytes the header of an answer may have; it is for http.Transport.
 const MostHeader = 64 << 10
 
-// A RedirectError says that a server redirects to another address. Redirects are never followed: whoever owns the server would choose whom
-// else the manager asks, and reads the answer in conditions.
+// A RedirectError says that a server redirects to another address. Redirects are never followed: the server's owner would choose whom else
+// the manager asks, and reads the answer in conditions.
 type RedirectError struct{ code int }
 
 // Error implements error.

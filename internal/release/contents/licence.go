@@ -49,8 +49,8 @@ func Recognise(text string) []string {
 	return slices.Compact(found)
 }
 
-// licenceOf returns the licences that a folder's files state, as an SPDX expression. Where a module has several, all are taken to hold; where a
-// file has a licence's name and a text that is not known, nothing is claimed.
+// licenceOf returns the licences that a folder's files state, as an SPDX expression. Where a module has several, all are taken to hold;
+// where a file has a licence's name and a text that is not known, nothing is claimed.
 func licenceOf(folder string) (string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

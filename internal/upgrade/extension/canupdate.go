@@ -21,7 +21,7 @@ import (
 )
 
 // PolicySetting is the key among the settings of an ExtensionConfig that says what holds for machines without upgradev1.PolicyAnnotation.
-// Without it that is Preferred: whoever registers the extension means to use it.
+// Without it that is Preferred: a user who registers the extension means to use it.
 const PolicySetting = "policy"
 
 // Where the spec of a machine is in a Machine and in a MachineSet, and those of what it refers to.

@@ -37,7 +37,7 @@ const retrySeconds = 2
 const longestAnswer = 4096
 
 // UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without
-// a time to retry; a failure is asked for again too, so that it goes on when a person has retried the NodeUpgrade.
+// a time to retry; a failure is requested again too, so that it goes on when a person has retried the NodeUpgrade.
 func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, response *runtimehooksv1.UpdateMachineResponse) {
 	key := client.ObjectKeyFromObject(&request.Desired.Machine)
 	decision, err := e.update(ctx, key, request.Desired.Machine.Spec.Version)
@@ -82,7 +82,7 @@ type scope struct {
 }
 
 // observe reads all that decides. What the node is to become is read from the API server itself: the Machine and its KubeadmConfig are
-// written one after the other, and what is between the two is nobody's wish.
+// written one after the other, and a state between the two is not wanted.
 func (e *Extension) observe(ctx context.Context, key client.ObjectKey) (*scope, error) {
 	s := &scope{machine: &clusterv1.Machine{}, upgrades: map[string]*upgradev1.NodeUpgrade{}}
 	err := e.APIReader.Get(ctx, key, s.machine)

@@ -30,7 +30,7 @@ const requestTimeout = 2 * time.Second
 type Clusters func(ctx context.Context, cluster client.ObjectKey) (kubernetes.Interface, func(), error)
 
 // fromSecrets opens clusters as the secrets with their kubeconfigs say, over connections that end with the look: of one
-// that was open before an API server restarted nobody knows whether it still works.
+// that was open before an API server restarted it is not known whether it still works.
 func fromSecrets(secrets client.Reader) Clusters {
 	return func(ctx context.Context, key client.ObjectKey) (kubernetes.Interface, func(), error) {
 		config, err := workload.ConfigOf(ctx, secrets, key)

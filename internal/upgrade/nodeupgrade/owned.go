@@ -60,7 +60,7 @@ func (c *Controller) disown(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// markBegun notes that the upgrade begins where a move keeps it: its pod is to be found again by whoever looks at it then, and the node
+// markBegun notes that the upgrade begins where a move keeps it: the controller that looks at it then must find its pod again, and the node
 // knows it by its first UID.
 func (c *Controller) markBegun(ctx context.Context, s *scope) error {
 	after := s.upgrade.DeepCopy()

@@ -71,7 +71,7 @@ func encode(spec map[string]any) []byte {
 
 // withSpec returns a copy of an object with another spec.
 func withSpec(object *unstructured.Unstructured, spec []byte) (*unstructured.Unstructured, error) {
-	// unstructured's own decoder reads whole numbers as such, as whoever reads objects of the API server.
+	// unstructured's own decoder reads whole numbers as such, as clients of the API server do.
 	read, err := runtime.Decode(unstructured.UnstructuredJSONScheme, append(append([]byte(`{"apiVersion":"v1","kind":"Spec","spec":`), spec...), '}'))
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of %s %s: %w", object.GetKind(), object.GetName(), err)

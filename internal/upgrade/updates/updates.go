@@ -31,9 +31,9 @@ type Seen struct {
 }
 
 // Owned returns those of some ControlPlaneUpgrades that an object controls, by its UID. A label and a name in a spec prove nothing:
-// whoever may create a ControlPlaneUpgrade
-// writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its machines were brought
-// to.
+// a user who may create a
+// ControlPlaneUpgrade writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its
+// machines were brought to.
 func Owned(groups []upgradev1.ControlPlaneUpgrade, by metav1.Object) []upgradev1.ControlPlaneUpgrade {
 	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool { return !metav1.IsControlledBy(&u, by) })
 }

@@ -198,7 +198,8 @@ func (d *decision) noteDrain() string {
 	return "; " + text
 }
 
-// waitFor waits for what is in the way, and gives up when that has been there for long: whoever follows an upgrade must see an end of it.
+// waitFor waits for what is in the way, and gives up when that has been there for long: a user who follows an upgrade must see an end of
+// it.
 func (d *decision) waitFor(o Obstacle) Outcome {
 	_, drain := Drain(d.Upgrade)
 	limits := map[string]time.Duration{
@@ -236,7 +237,7 @@ func (d *decision) failed() Outcome {
 	return Outcome{Action: MakePod, Again: SoonRunning, Retried: true}
 }
 
-// failedPod keeps the pod of an upgrade that has failed, which a person may want to see, until another try is asked for.
+// failedPod keeps the pod of an upgrade that has failed, which a person may want to see, until another try is requested.
 func (d *decision) failedPod() Outcome {
 	if d.Retry && d.Pod.DeletionTimestamp.IsZero() {
 		return Outcome{Action: DeletePod, Again: SoonRunning}

@@ -42,7 +42,7 @@ type progress struct {
 	result steps.Result
 	// ended: no container of the pod runs any more, or ever will. completed: all steps succeeded.
 	ended, completed bool
-	// why says what the kubelet has to say of the pod's end.
+	// why returns what the kubelet reports about the pod's end.
 	why string
 }
 
@@ -67,7 +67,7 @@ func observe(pod *corev1.Pod) progress {
 	return p
 }
 
-// undoSwap notes that what the swap did was undone, also where a step after it failed: whoever reads its condition wants to know what runs
+// undoSwap notes that what the swap did was undone, also where a step after it failed: a reader of its condition wants to know what runs
 // on the node.
 func (p *progress) undoSwap() {
 	for i := range p.conditions {

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a container may take to end by itself: an API server that closes all its watches takes up to a minute, in which it
-// serves nobody.
+// serves no client.
 const patience = 2 * time.Second
 
 // endTimeout is how long a container that was killed may take to be gone.

@@ -288,7 +288,7 @@ func (s service) etcdServes(ctx context.Context) error {
 	return err
 }
 
-// restoreData makes etcd's data anew from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
+// restoreData makes etcd's data again from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
 func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err := s.stop(ctx, j); err != nil {
 		return err

@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=list;watch;patch;delete
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes;controlplanes,verbs=get;list;watch
 
-// again is how soon what is waited for is looked at that brings no event: the control plane, of whatever kind.
+// again is how soon the controller looks again at what it waits for and what brings no event: the control plane, of whatever kind.
 const again = 5 * time.Second
 
 // Controller upgrades the machines of MachineDeployments in place that ask for it by upgradev1.PolicyAnnotation.

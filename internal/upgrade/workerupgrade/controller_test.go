@@ -198,7 +198,7 @@ func (w *world) forgets(name, kubelet string) {
 	}
 }
 
-// TestUpgradedAnew: a worker whose upgrade was recorded and that is older again, as where its disk was put back, is upgraded anew.
+// TestUpgradedAnew: a worker whose upgrade was recorded and that is older again, as where its disk was put back, is upgraded again.
 func TestUpgradedAnew(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)

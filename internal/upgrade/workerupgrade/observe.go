@@ -183,7 +183,7 @@ func (c *Controller) addUpgrader(ctx context.Context, s *scope, o *workerplan.Ob
 	return err
 }
 
-// held says who holds the upgrade; empty: nobody does.
+// held says who holds the upgrade; empty: nothing does.
 func (s *scope) held() string {
 	switch {
 	case ptr.Deref(s.cluster.Spec.Paused, false):

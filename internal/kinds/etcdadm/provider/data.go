@@ -230,7 +230,7 @@ func (r *Controller) store(ctx context.Context, s *scope, data []byte, format bo
 	return nil
 }
 
-// replace writes data over those of an earlier try, and over nobody else's.
+// replace writes data over those of an earlier try, and over no other data.
 func (r *Controller) replace(ctx context.Context, s *scope, made *corev1.Secret) error {
 	found := &corev1.Secret{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(made), found); err != nil {

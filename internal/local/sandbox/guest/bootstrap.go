@@ -24,7 +24,7 @@ const (
 )
 
 // bootstrap waits for the data and carries it out, once in the machine's life: like a machine with cloud-init, one
-// that lost its power in the middle does not begin anew.
+// that lost its power in the middle does not begin again.
 func (m *machine) bootstrap(ctx context.Context) {
 	m.mu.Lock()
 	phase := m.status.Bootstrap.Phase

@@ -182,7 +182,7 @@ func older(a, b string) bool {
 const longestPrefix = 180
 
 // UpgradeName is the name of the NodeUpgrade that brings a machine to a version and, on a control plane, to what its KubeadmConfig's
-// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for; what is not brought to
+// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is requested; what is not brought to
 // the node has no part in it, as providers fill it in.
 func UpgradeName(machine, version string, of bootstrapv1.ClusterConfiguration) string {
 	goal := drift.NewGoal(version, of, clusterv1.ContractVersionedObjectReference{}).Hash()
