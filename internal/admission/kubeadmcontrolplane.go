@@ -59,7 +59,8 @@ func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlpl
 }
 
 // ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
-func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings,
+	error) {
 	if err := refusal(before, after); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,8 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	}
 	if before != nil && before.Spec.ManagedExternalEtcdRef != after.Spec.ManagedExternalEtcdRef {
 		all = append(all, field.Forbidden(field.NewPath("spec", "managedExternalEtcdRef"),
-			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines", refText(before))))
+			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines",
+				refText(before))))
 	}
 	if before == nil || before.Spec.Version != after.Spec.Version {
 		if err := machine.CheckVersion(after.Spec.Version); err != nil {
