@@ -141,7 +141,8 @@ func nextSecond(ctx context.Context) (time.Time, error) {
 func (a *app) tell(s controlplanev1.BackupStatus) error {
 	switch s.LastAttempt.Reason {
 	case controlplanev1.BackupVerified:
-		a.NewScreen().Printf("recoverable from %s: revision %d, %d bytes, verified", s.LastVerified.Name, s.LastVerified.Revision, s.LastVerified.SizeBytes)
+		a.NewScreen().Printf("recoverable from %s: revision %d, %d bytes, verified", s.LastVerified.Name, s.LastVerified.Revision,
+			s.LastVerified.SizeBytes)
 		return nil
 	case controlplanev1.BackupStored:
 		a.NewScreen().Printf("the backup was stored; spec.backup.verify is Daily, and another was verified today")

@@ -202,7 +202,8 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("name %q is in use by a cluster that was not made by `quorate up --name` (%s): take another name, or change that cluster's own manifests and apply them with -f",
+	return fmt.Errorf("name %q is in use by a cluster that was not made by `quorate up --name` (%s): take another name, or change that "+
+		"cluster's own manifests and apply them with -f",
 		c.Name, strings.Join(wrong, "; "))
 }
 
@@ -210,7 +211,8 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme, infrav1.AddToScheme,
+		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme,
+		etcdclusterv1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two types for one kind: a fault of this program

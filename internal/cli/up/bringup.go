@@ -193,7 +193,8 @@ func (b *bringUp) finish(ctx context.Context, c client.Client, key client.Object
 		screen.Line{},
 		screen.Line{
 			{Text: key.Name, Colour: screen.Strong}, {Text: " " + how + ": "},
-			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Quorum().Sentence()), Colour: screen.Good},
+			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Quorum().Sentence()),
+				Colour: screen.Good},
 			{Text: "  " + report.Elapsed(time.Since(b.begun)), Colour: screen.Faint},
 		},
 		screen.Line{},
@@ -217,9 +218,11 @@ func (b *bringUp) whatGoesOn() string {
 	}
 	switch {
 	case b.applied:
-		return "interrupted; the work goes on in the background: `quorate status" + name + " --watch` shows it, `quorate down" + name + "` undoes it"
+		return "interrupted; the work goes on in the background: `quorate status" + name + " --watch` shows it, `quorate down" + name +
+			"` undoes it"
 	case b.started:
-		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, `quorate down` undoes it"
+		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, " +
+			"`quorate down` undoes it"
 	}
 	return "interrupted; nothing was begun but artifacts, which stay in their cache: the same command goes on from there"
 }
