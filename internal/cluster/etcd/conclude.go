@@ -50,7 +50,8 @@ func strayAlarms(chosen *ballot, answers []answer) []string {
 	alarms, _ := reported(chosen.cluster, answers)
 	for _, id := range slices.Sorted(maps.Keys(alarms)) {
 		if !contains(chosen.list, id) {
-			stray = append(stray, fmt.Sprintf("the alarm %s of member %s, which is gone, is still active", strings.Join(alarms[id], " and "), FormatID(id)))
+			stray = append(stray, fmt.Sprintf("the alarm %s of member %s, which is gone, is still active", strings.Join(alarms[id], " and "),
+				FormatID(id)))
 		}
 	}
 	return stray
@@ -125,7 +126,8 @@ func contradictions(chosen *ballot, ballots []*ballot, answers []answer) []strin
 	}
 	voters := voterCount(chosen.list)
 	if need := voters/2 + 1; len(chosen.following) < need {
-		wrong = append(wrong, fmt.Sprintf("only %d of %d voters gave this list of members and follow a leader, %d must", len(chosen.following), voters, need))
+		wrong = append(wrong, fmt.Sprintf("only %d of %d voters gave this list of members and follow a leader, %d must", len(chosen.following),
+			voters, need))
 	}
 	return wrong
 }

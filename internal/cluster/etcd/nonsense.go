@@ -84,7 +84,8 @@ func checkList(list []*pb.Member) error {
 		}
 		for _, word := range append([]string{m.Name}, append(m.PeerURLs, m.ClientURLs...)...) {
 			if !isWord(word) {
-				return untrusted.Nonsense("its answer makes no sense: member %s has a name or an address of %d bytes that is none", FormatID(m.ID), len(word))
+				return untrusted.Nonsense("its answer makes no sense: member %s has a name or an address of %d bytes that is none", FormatID(m.ID),
+					len(word))
 			}
 		}
 	}

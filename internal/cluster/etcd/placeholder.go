@@ -57,7 +57,8 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 		err := errors.New("no member follows a leader: " + seen.Why)
 		for _, a := range able(answers, 0) {
 			err = c.order(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
-				_, err := pb.NewClusterClient(conn).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{freePlaceholder(seen.Members)}, IsLearner: true})
+				_, err := pb.NewClusterClient(conn).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{freePlaceholder(seen.Members)},
+					IsLearner: true})
 				return err
 			})
 			full := errors.Is(err, rpctypes.ErrTooManyLearners) || errors.Is(err, rpctypes.ErrPeerURLExist)

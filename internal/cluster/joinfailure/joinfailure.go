@@ -42,7 +42,8 @@ const (
 
 // all are the known causes.
 var all = []Reason{
-	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired, CgroupDriverMismatch,
+	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired,
+	CgroupDriverMismatch,
 	ImageUnavailable,
 }
 
@@ -114,15 +115,18 @@ var lasting = []sign{
 // certain are signs in the order of how surely they tell: of two in one text the first counts.
 var certain = append(slices.Clone(lasting), []sign{
 	{ClockSkew, regexp.MustCompile(clusterCall + `certificate has expired or is not yet valid`), relayed},
-	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|` + clusterCall + `certificate signed by unknown authority`), relayed},
+	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|` + clusterCall + `certificate signed by unknown authority`),
+		relayed},
 	{VersionSkew, regexp.MustCompile(`this version of kubeadm only supports deploying clusters|is lower than kubeadm can support|` +
-		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`), nil},
+		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version ` +
+		`"kube(?:adm|let)\.`), nil},
 	{TokenUnknown, regexp.MustCompile(`could not find a JWS signature in the cluster-info ConfigMap|failed to verify JWS signature|` +
 		`token id "[^"]*" is invalid for this cluster|` + bootstrap + `Unauthorized\b`), relayed},
 }...)
 
 // unreachable is a sign of requests to the API server that fail. It comes last, since each other cause may make them fail.
-var unreachable = sign{EndpointUnreachable, regexp.MustCompile(clusterCall + `(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`), relayed}
+var unreachable = sign{EndpointUnreachable,
+	regexp.MustCompile(clusterCall + `(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`), relayed}
 
 // Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet logged, then the disks.
 func Of(f Facts) Failure {

@@ -220,7 +220,8 @@ func (c *check) chain(p *pair, signer Role) {
 	for _, cert := range p.certs[1:] {
 		between.AddCert(cert)
 	}
-	_, err := p.certs[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: c.Now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err := p.certs[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: c.Now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	switch _, unknown := errors.AsType[x509.UnknownAuthorityError](err); {
 	case unknown:
 		c.say(p.Cert.Where, "one that this authority signed", "is signed by another authority than %s", where)

@@ -70,7 +70,8 @@ type connection struct {
 }
 
 func newConnection(key client.ObjectKey, c *Connections) *connection {
-	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds), wake: make(chan struct{}, 1)}
+	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds),
+		wake: make(chan struct{}, 1)}
 	conn.book = newBook(c.options.Bounds, func() { c.note(key) })
 	return conn
 }

@@ -29,9 +29,9 @@ const leastTime = headStart / 5
 // way is one way to a port.
 type way func(context.Context) (net.Conn, error)
 
-// Dial returns how to open a connection to a port of a control plane's Node: by a port-forward
-// through the API server, and directly to nodeIP (which may be empty), the second half a
-// second later or as soon as the first fails. Where the direct way worked last,
+// Dial returns how to open a connection to a port of a control plane's Node. It tries a port-forward
+// through the API server, and a direct connection to nodeIP (which may be empty), the
+// second half a second later or as soon as the first fails. Where the direct way worked last,
 // it is tried first. A port-forward opens even where nothing listens behind it: one
 // that brings nothing counts as failed, and the next call begins with the other way. With Options.ForwardOnly there is
 // no direct way.

@@ -161,7 +161,8 @@ func (f *feed[T]) consume(response *http.Response) error {
 	err := f.source.watch(response, f.take)
 	var status apierrors.APIStatus
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), utilnet.IsProbableEOF(err), isTimeout(err):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), utilnet.IsProbableEOF(err),
+		isTimeout(err):
 		return nil // the next watch reports whether the server is there
 	case errors.As(err, &status):
 		return err

@@ -32,7 +32,8 @@ func NormalAddress(text string) string {
 }
 
 func (m Mine) matches(n bystander) bool {
-	return m.Names[n.name] || m.isNumbered(n.name) || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" && m.Addresses[NormalAddress(n.address)]
+	return m.Names[n.name] || m.isNumbered(n.name) || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" &&
+		m.Addresses[NormalAddress(n.address)]
 }
 
 // isNumbered reports whether a name is formed as the machines' are.
@@ -44,7 +45,8 @@ func (m Mine) isNumbered(name string) bool {
 }
 
 func (m Mine) equal(other Mine) bool {
-	return m.Format == other.Format && maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) && maps.Equal(m.Addresses, other.Addresses)
+	return m.Format == other.Format && maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) &&
+		maps.Equal(m.Addresses, other.Addresses)
 }
 
 // bystander is a Node that belongs to no control plane, as far as is known: enough to find out later that it does.

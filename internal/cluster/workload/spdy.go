@@ -14,7 +14,7 @@ import (
 
 // Frames of SPDY/3.1 (https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1), as far as a client of port-forwards meets
 // them. Libraries keep a compressor for headers with each connection, 0.8 MB of memory (docs/architecture.md) that is used twice, when the
-// two streams are opened; frames that are stored as they are need none, and headers of answers contain nothing that is needed.
+// two streams are opened. Frames that are stored as they are need none, and headers of answers contain nothing that is needed.
 const (
 	frameHeader   = 8
 	controlBit    = 0x80
