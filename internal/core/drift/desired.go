@@ -38,6 +38,7 @@ func Desired(kcp *controlplanev1.KubeadmControlPlane, m Machine) bootstrapv1.Kub
 	if len(compare(spec, was, want)) == 0 {
 		return *out
 	}
-	wanted.ClusterConfiguration, wanted.InitConfiguration, wanted.JoinConfiguration = out.ClusterConfiguration, out.InitConfiguration, out.JoinConfiguration
+	wanted.ClusterConfiguration, wanted.InitConfiguration, wanted.JoinConfiguration = out.ClusterConfiguration, out.InitConfiguration,
+		out.JoinConfiguration
 	return *wanted
 }

@@ -139,7 +139,8 @@ func (w Wanted) annotations() map[string]string {
 // way, and neither a template nor OriginAnnotation has a say in it.
 func reserved(key string) bool {
 	switch key {
-	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, controlplanev1.CreatedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
+	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation,
+		controlplanev1.CreatedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
 		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel, etcdclusterv1alpha1.MachineLabel:
 		return true
 	}

@@ -155,7 +155,8 @@ func (g Goal) KubeletArgs(m Machine) (args KubeletArgs, known bool) {
 // kubeletOf returns the part of a machine's configuration that it was made with, and the arguments that its kubelet is to have. A machine
 // that was made by init is as wanted too with those of a join.
 func (g Goal) kubeletOf(config *bootstrapv1.KubeadmConfigSpec) (part *bootstrapv1.NodeRegistrationOptions, want []bootstrapv1.Arg) {
-	byInit, byJoin := g.KubeadmConfig.InitConfiguration.NodeRegistration.KubeletExtraArgs, g.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs
+	byInit, byJoin := g.KubeadmConfig.InitConfiguration.NodeRegistration.KubeletExtraArgs,
+		g.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs
 	if joined(tree(*config)) {
 		return &config.JoinConfiguration.NodeRegistration, byJoin
 	}

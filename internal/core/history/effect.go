@@ -63,9 +63,9 @@ func (r *Record) endUpdate(by Entry) {
 	}
 }
 
-// Durations are the medians of how long steps took, by their verbs: of Create from the creation of a machine until it was complete,
-// machines that were made ahead left out; of Delete from the request until it was gone; of ReleaseHook from the hook's release; of
-// UpdateInPlace until it was recorded. A verb of which no step is known to have had its effect is absent.
+// Durations are the medians of how long steps took, by their verbs. That of Create is from the creation of a machine until it was
+// complete, without machines that were made ahead. That of Delete is from the request until it was gone; of ReleaseHook from the hook's
+// release; of UpdateInPlace until it was recorded. A verb of which no step is known to have had its effect is absent.
 func Durations(entries []Entry) map[plan.Verb]time.Duration {
 	all := map[plan.Verb][]time.Duration{}
 	for _, e := range entries {

@@ -34,7 +34,8 @@ func Decode(text string, now time.Time) Record {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return Record{Entries: []Entry{{Time: now.UTC(), Note: "what was recorded before could not be read: " + reason(err)}}}
 	}
-	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.Step == "" && e.Change == nil && e.Approval == nil && e.Note == "" })
+	r.Entries = slices.DeleteFunc(r.Entries,
+		func(e Entry) bool { return e.Step == "" && e.Change == nil && e.Approval == nil && e.Note == "" })
 	r.bound()
 	return r
 }

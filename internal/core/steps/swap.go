@@ -88,7 +88,8 @@ func (j Journal) Take(wanted Wanted) (Journal, error) {
 	fresh := Journal{Wanted: wanted, KubeletArgs: j.givenArgs()}
 	if j.Wanted.ID != wanted.ID {
 		if j.Phase != "" && !j.Phase.Over() {
-			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion, j.Phase)
+			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion,
+				j.Phase)
 		}
 		return fresh, nil
 	}
@@ -199,9 +200,11 @@ func (j Journal) Outcome() Result {
 	case Abandoned:
 		return Result{State: Failed, Message: j.Reason, Advice: "nothing was interrupted or replaced; retry when the cause is gone"}
 	case Reverted:
-		return Result{State: RolledBack, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node runs what it ran before, and " + j.data() + "; retry when the cause is gone"}
+		return Result{State: RolledBack, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node runs what it ran before, and " +
+			j.data() + "; retry when the cause is gone"}
 	case Broken:
-		return Result{State: Failed, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node serves at neither version: look at the logs of its kubelet and containers; the backup is kept on the node"}
+		return Result{State: Failed, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node serves at neither version: look at the " +
+			"logs of its kubelet and containers; the backup is kept on the node"}
 	default:
 		return Result{}
 	}

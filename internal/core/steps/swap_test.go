@@ -208,7 +208,8 @@ func TestUndone(t *testing.T) {
 		t.Error("another upgrade begins while the node is put back")
 	}
 	next = next.Resumed().Done().Done()
-	if got := next.Outcome(); next.Phase != Reverted || got.State != RolledBack || got.FailedStep != Verify || got.Message != "not ready" || !strings.Contains(got.Advice, "kept its data") {
+	if got := next.Outcome(); next.Phase != Reverted || got.State != RolledBack || got.FailedStep != Verify || got.Message != "not ready" ||
+		!strings.Contains(got.Advice, "kept its data") {
 		t.Errorf("%+v", got)
 	}
 	next.Reported = 2
