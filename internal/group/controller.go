@@ -156,7 +156,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // owner returns the Cluster that owns a group; nil if there is none. A group that
 // is deleted may outlive its Cluster, and must still be able to go.
 func (c *Controller) owner(ctx context.Context, object observe.Object) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences()})
+	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(),
+		OwnerReferences: object.GetOwnerReferences()})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading the Cluster that owns %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
@@ -201,7 +202,8 @@ func (c *Controller) reportNoCluster(ctx context.Context, object observe.Object)
 	if c.Kind.Type().Standalone {
 		again = observe.SoonAtRest
 	}
-	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+
+		"; one does once its spec.controlPlaneRef names it")
 }
 
 // reportUnmanaged writes to the status why Quorate does not manage a group: another manager does, or no Cluster owns it. The

@@ -92,7 +92,7 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 }
 
 // otherCluster returns the Cluster that the object which keeps etcd belongs to, by its owner or else its label, if it is another than the
-// control plane's; empty: it is the same, or none is named.
+// control plane's. Empty: it is the same, or none is named.
 func otherCluster(found *unstructured.Unstructured, own string) string {
 	if found == nil {
 		return ""
@@ -109,7 +109,7 @@ func otherCluster(found *unstructured.Unstructured, own string) string {
 	return name
 }
 
-// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or
+// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted. A person holds it, or
 // it refuses its spec, as it does while it waits for the control plane to follow its endpoints.
 var notRolling = []string{"hold", "refuse"}
 
@@ -145,5 +145,6 @@ func ManagedEtcdSecrets(ref controlplanev1.ManagedEtcdReference) []secret.Purpos
 
 // ExternalEtcd is how kubeadm's machines use an etcd at endpoints, with the certificates of the cluster's secrets.
 func ExternalEtcd(endpoints []string) bootstrapv1.Etcd {
-	return bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: endpoints, CAFile: etcdCAFile, CertFile: etcdCertFile, KeyFile: etcdKeyFile}}
+	return bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: endpoints, CAFile: etcdCAFile, CertFile: etcdCertFile,
+		KeyFile: etcdKeyFile}}
 }

@@ -79,7 +79,7 @@ func RecoveryDigest(r *EtcdRecovery, cluster string) string {
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// RecoveryApproved is when a person approved a recovery as it is; zero: not approved.
+// RecoveryApproved is when a person approved a recovery as it is; zero: nobody did.
 func RecoveryApproved(r *EtcdRecovery, cluster string) time.Time {
 	digest := RecoveryDigest(r, cluster)
 	if digest == "" || r.Annotations[controlplanev1.ApprovedAnnotation] != digest {
@@ -140,7 +140,7 @@ func compareRecoveries(a, b *EtcdRecovery) int {
 	return cmp.Or(cmp.Compare(begun(a), begun(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// addRecovery adds the requested recovery.
+// addRecovery adds the recovery that is asked for.
 func addRecovery(ctx context.Context, t *Observer) error {
 	if !t.Type.Seeds {
 		return nil

@@ -50,7 +50,8 @@ func (r *Snapshot) List(ctx context.Context, into client.ObjectList, options ...
 	if o.Raw != nil || o.Continue != "" || o.Limit != 0 {
 		return r.from.List(ctx, into, options...)
 	}
-	name := fmt.Sprintf("list %T %s in %q, labels %v, fields %v", into, into.GetObjectKind().GroupVersionKind(), o.Namespace, o.LabelSelector, o.FieldSelector)
+	name := fmt.Sprintf("list %T %s in %q, labels %v, fields %v", into, into.GetObjectKind().GroupVersionKind(), o.Namespace, o.LabelSelector,
+		o.FieldSelector)
 	return r.once(ctx, name, into, func(empty runtime.Object) error {
 		if err := r.from.List(ctx, empty.(client.ObjectList), options...); err != nil {
 			return err

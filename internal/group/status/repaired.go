@@ -20,7 +20,8 @@ func (t Report) ownerRemediated(on *observe.Machine, d plan.Decision, failure er
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason,
 			"Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason,
+			"It could not be deleted: "+failure.Error())
 	case t.Assessed.Machine(m.Name).Stays:
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
