@@ -42,7 +42,8 @@ func handOver(t *observe.View, status *v1alpha1.EtcdClusterStatus) {
 func atRest(t *observe.View) bool {
 	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	refused := t.Facts.Want.Refused.Reason
-	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || refused != "" && refused != notFollowed)
+	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas &&
+		(!outdated || refused != "" && refused != notFollowed)
 }
 
 // replacedAll reports whether the members that stay after a rollout are all there, beside the last of those that they replace: a

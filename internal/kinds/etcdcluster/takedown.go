@@ -46,7 +46,8 @@ func workersRemain(ctx context.Context, t *act.Writer) (bool, error) {
 		return true, err
 	}
 	all := &clusterv1.MachineList{}
-	if err := t.Cache.List(ctx, all, client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
+	if err := t.Cache.List(ctx, all, client.InNamespace(t.Cluster.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
 		return true, fmt.Errorf("listing the Machines of cluster %s: %w", t.Cluster.Name, err)
 	}
 	for i := range all.Items {
