@@ -280,7 +280,7 @@ func (p *pool) status() (all []BackendStatus, closing bool) {
 	return all, closing
 }
 
-// interval is how long to wait before the next probe: a backend that is not healthy is asked more often, since
+// interval is how long to wait before the next probe. A backend that is not healthy is asked more often, since
 // clients wait for it (kubeadm goes through the endpoint as soon as its own API server answers).
 func (p *pool) interval(m *member) time.Duration {
 	p.mu.Lock()

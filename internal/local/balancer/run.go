@@ -132,8 +132,8 @@ func (s *server) closeDoomed() {
 	}
 }
 
-// reload reads the configuration if it changed. One that cannot be used changes nothing but the status. It says
-// whether the file has been missing for so long that the endpoint is not wanted any more.
+// reload reads the configuration if it changed. One that cannot be used changes nothing but the status. It
+// reports whether the file has been missing for so long that the endpoint is not wanted any more.
 func (s *server) reload(ctx context.Context, now time.Time) (gone bool) {
 	id, err := identify(s.file)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *server) reload(ctx context.Context, now time.Time) (gone bool) {
 	s.seen = id
 	config, err := Load(s.file)
 	if err == nil && config.Listen != s.listen {
-		err = fmt.Errorf("endpoint configuration %s: listen is %q, and cannot change from %q while the process runs", s.file, config.Listen, s.listen)
+		err = fmt.Errorf("endpoint configuration %s: listen is %q, and cannot change from %q while the process runs", s.file, config.Listen,
+			s.listen)
 	}
 	if err != nil {
 		slog.Error("the new configuration is not used", "error", err)

@@ -123,7 +123,8 @@ func (c *child) keep(ctx context.Context, out io.Writer) {
 		}
 		lived := time.Since(began)
 		c.died(err, lived)
-		c.log.Info("child ended and is started again", "child", c.name, "lived", lived.Round(time.Millisecond).String(), "error", fmt.Sprint(err), "wait", wait.String())
+		c.log.Info("child ended and is started again", "child", c.name, "lived", lived.Round(time.Millisecond).String(), "error", fmt.Sprint(err),
+			"wait", wait.String())
 		if lived > stable {
 			wait = shortestRestart
 		}

@@ -1,4 +1,4 @@
-// Package embed is the management plane of a single host: one daemon that runs etcd, kube-apiserver and the garbage
+// Package embed is the management plane of a single host. One daemon runs etcd, kube-apiserver and the garbage
 // collector as its children, puts Cluster API's and Quorate's kinds into them, and runs all controllers itself. It
 // knows the files of a state folder's daemon, its ports, keys and processes. It does not know machines or clusters; what
 // the controllers do is theirs.
@@ -32,7 +32,7 @@ import (
 	"github.com/quorate/quorate/internal/manager/host"
 )
 
-// Options are an environment's, as its user wishes. All but State may be left out: what an existing environment
+// Options are an environment's, as its user wishes. All but State may be empty. What an existing environment
 // has stays, and a new one gets what the fields say.
 type Options struct {
 	// State is the state folder.

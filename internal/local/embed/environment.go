@@ -84,7 +84,8 @@ func (e Environment) Save(state string) error {
 // merge returns the environment with what this start brings: nothing that never changes, all that may.
 func (e Environment) merge(o Options) (Environment, error) {
 	if o.Network.IsValid() && o.Network.Masked() != e.Network {
-		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network, o.State, e.Network)
+		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network,
+			o.State, e.Network)
 	}
 	if value, set := os.LookupEnv(runtimeExtensionsVariable); set {
 		e.RuntimeExtensions = value == "true"

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// poll is how often a condition of the API server is looked at while it starts, and startLimit how long it may take: it
+// poll is how often a condition of the API server is looked at while it starts, and startLimit how long it may take. It
 // is a matter of seconds, but a host may be busy with many machines.
 const (
 	poll       = 50 * time.Millisecond

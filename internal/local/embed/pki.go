@@ -110,7 +110,8 @@ func ensureAccountKey(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the key for service accounts: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		0o600); err != nil {
 		return err
 	}
 	// The private key last: it is what says that both are there.

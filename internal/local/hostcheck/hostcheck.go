@@ -115,7 +115,8 @@ func network(prefix netip.Prefix, bridge string) []Lack {
 	return []Lack{{
 		What: "the free address range " + prefix.String(),
 		Why:  what + ", and packets to machines would go there",
-		Fix:  "choose another range with --network, for example 10.213.0.0/16; quorate down --state FOLDER removes an environment that is not needed",
+		Fix: "choose another range with --network, for example 10.213.0.0/16; quorate down --state FOLDER removes an environment that is " +
+			"not needed",
 	}}
 }
 

@@ -17,7 +17,8 @@ func missingIPv6(file string) []Lack {
 	const why = "--ip-family ipv6 and dual give machines IPv6 addresses"
 	switch {
 	case err != nil:
-		return []Lack{{What: "IPv6 in the kernel", Why: why, Fix: "boot without ipv6.disable=1 and load the module ipv6, or use --ip-family ipv4"}}
+		return []Lack{{What: "IPv6 in the kernel", Why: why,
+			Fix: "boot without ipv6.disable=1 and load the module ipv6, or use --ip-family ipv4"}}
 	case strings.TrimSpace(string(value)) != "0":
 		return []Lack{{What: "IPv6 on new interfaces", Why: why, Fix: "sysctl -w net.ipv6.conf.default.disable_ipv6=0, or use --ip-family ipv4"}}
 	}

@@ -87,7 +87,8 @@ func (r *clusterReconciler) begin(ctx context.Context, lc *infrav1.LocalCluster,
 }
 
 // reconcile does what a LocalCluster needs that is not paused, and writes what has changed in it.
-func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result, failure error) {
+func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result,
+	failure error) {
 	helper, err := patch.NewHelper(lc, r.client)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", client.ObjectKeyFromObject(lc), err)
@@ -176,7 +177,8 @@ func (r *clusterReconciler) delete(ctx context.Context, lc *infrav1.LocalCluster
 		return err
 	}
 	if len(left) > 0 {
-		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "waiting until these machines are gone: " + strings.Join(left, ", ")})
+		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "waiting until these machines are gone: " +
+			strings.Join(left, ", ")})
 		if cluster == nil || lc.Spec.ControlPlaneEndpoint.Host == "" {
 			return nil
 		}

@@ -46,7 +46,8 @@ func freeFixed(fixed []netip.Addr, me string, taken []claim) (netip.Addr, error)
 		}
 		has = append(has, fmt.Sprintf("%s is that of %s", a, taken[at].holder))
 	}
-	return netip.Addr{}, fmt.Errorf("no address of spec.addresses is free: %s; one more, or the end of one of these, is needed", strings.Join(has, ", "))
+	return netip.Addr{}, fmt.Errorf("no address of spec.addresses is free: %s; one more, or the end of one of these, is needed",
+		strings.Join(has, ", "))
 }
 
 // reserved are the addresses that LocalMachines and their templates name.

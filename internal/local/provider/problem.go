@@ -37,7 +37,7 @@ func released(o client.Object, finalizer string) bool {
 }
 
 // save writes what changed in an object. That there is no such object any more is an error only for one that our finalizer
-// holds: all others may go at any moment, and those that are being deleted went because we let them go, which the
+// holds. All others may go at any moment, and those that are being deleted went because we released them, which the
 // cache may not show yet.
 func save(ctx context.Context, helper *patch.Helper, o client.Object, finalizer string, owned ...string) error {
 	err := helper.Patch(ctx, o, patch.WithOwnedConditions{Conditions: owned})

@@ -87,7 +87,8 @@ func parseHierarchy(line string) (hierarchy, bool) {
 		if name, ok := strings.CutPrefix(option, "name="); ok {
 			return hierarchy{mount: left[4], options: "none,name=" + name}, true
 		}
-		if !slices.Contains([]string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode"}, option) && !strings.Contains(option, "=") {
+		if !slices.Contains([]string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode"}, option) &&
+			!strings.Contains(option, "=") {
 			controllers = append(controllers, option)
 		}
 	}

@@ -331,7 +331,8 @@ func (h *Host) cut(ctx context.Context, name string, partitioned bool) error {
 func (h *Host) SetPeers(ctx context.Context, name string, peers map[netip.Prefix]netip.Addr) error {
 	for to, via := range peers {
 		if !to.IsValid() || to.Addr().Is4() != via.Is4() || !h.network.Contains(via) && !Network6(h.network).Contains(via) {
-			return fmt.Errorf("machine %s: peer %s via %s: must be a range via an address of the same family in %s or %s", name, to, via, h.network, Network6(h.network))
+			return fmt.Errorf("machine %s: peer %s via %s: must be a range via an address of the same family in %s or %s", name, to, via, h.network,
+				Network6(h.network))
 		}
 	}
 	return h.with(ctx, name, func(f folder, r *record) error {

@@ -38,7 +38,8 @@ func (e *NotFreeError) Free() int64 { return max(0, e.Host-e.Promised) }
 
 // Error implements error.
 func (e *NotFreeError) Error() string {
-	return fmt.Sprintf("%s: %d are wanted and %d are free: of the host's %d, %d are promised to other machines", e.Resource, e.Wanted, e.Free(), e.Host, e.Promised)
+	return fmt.Sprintf("%s: %d are wanted and %d are free: of the host's %d, %d are promised to other machines", e.Resource, e.Wanted,
+		e.Free(), e.Host, e.Promised)
 }
 
 // promise is what a machine was given, and how much memory of that it uses.
@@ -104,7 +105,7 @@ func hostResources(meminfo string) (Resources, error) {
 const cpuPeriod = 100_000
 
 // limit limits what the machine's groups use. It is written before there is a process in them, which nothing of the machine can
-// outrun; on v1 it could not be written later either, as the groups below have limits of their own then.
+// outrun. On v1 it could not be written later either, as the groups below have limits of their own then.
 func (c *cgroups) limit(name string, r Resources) error {
 	quota := strconv.FormatInt(r.MilliCPU*cpuPeriod/1000, 10)
 	memory := strconv.FormatInt(r.Memory, 10)

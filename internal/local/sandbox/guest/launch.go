@@ -22,7 +22,7 @@ const (
 )
 
 // Launch starts a machine's first process and returns; args are the path of the Boot. It runs on the host, as a
-// process of its own, because cgroups and namespaces are joined by whole processes, and because the machine must
+// process of its own. Only whole processes join cgroups and namespaces, and the machine must
 // not be the child of the process that asked for it.
 func Launch(args []string) int {
 	report := os.NewFile(reportFD, "report")

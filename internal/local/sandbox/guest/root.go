@@ -257,7 +257,7 @@ func (h Hierarchy) mount(target string) error {
 	return nil
 }
 
-// Leaf is the cgroup, below the machine's own, that holds its processes on cgroup v2: only a group without processes of
+// Leaf is the cgroup, below the machine's own, that holds its processes on cgroup v2. Only a group without processes of
 // its own may hand its controllers on, and the kubelet wants them at the top.
 const Leaf = "init"
 

@@ -182,7 +182,8 @@ func systemctl(t *units, args []string) answer {
 		return answer{}
 	}
 	if _, ok := verbs[c.verb]; !ok {
-		return answer{Err: fmt.Sprintf("Unknown command verb %q: this machine knows %s.\n", c.verb, strings.Join(knownVerbs(), ", ")), Code: exitFailed}
+		return answer{Err: fmt.Sprintf("Unknown command verb %q: this machine knows %s.\n", c.verb, strings.Join(knownVerbs(), ", ")),
+			Code: exitFailed}
 	}
 	if len(c.units) == 0 {
 		return answer{Err: "Too few arguments.\n", Code: exitFailed}

@@ -49,7 +49,8 @@ func endOf(path string, most int64) (string, error) {
 }
 
 // writtenTo is where kubeadm, the kubelet, containerd and etcd write. Each folder may be a file system of its own.
-var writtenTo = []string{"/", "/etc/kubernetes", "/run", "/tmp", "/var", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/log"}
+var writtenTo = []string{"/", "/etc/kubernetes", "/run", "/tmp", "/var", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet",
+	"/var/log"}
 
 // leastFree is what a file system has at least that is not full, in bytes.
 const leastFree = 64 << 10
