@@ -36,7 +36,8 @@ func (p persistent) Add(r manager.Runnable) error {
 			if err == nil {
 				return nil
 			}
-			p.GetLogger().Error(err, "Runtime Extensions are asked again; until all answer, or their ExtensionConfigs are removed, no hook is called")
+			p.GetLogger().Error(err,
+				"Runtime Extensions are asked again; until all answer, or their ExtensionConfigs are removed, no hook is called")
 		}
 		return nil
 	}))

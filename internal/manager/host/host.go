@@ -153,7 +153,7 @@ func ownManager(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
 // ownShutdown is how long Quorate's own controllers may take to end, as a part of the time that all have.
 const ownShutdown = 5 * time.Second
 
-// beside returns a manager for Quorate's own controllers that runs as a part of another one, as somebody else: what they
+// beside returns a manager for Quorate's own controllers that runs as a part of another one, as another user. What they
 // need and have not been granted fails on a single host as it would in a management cluster. Webhooks, metrics and
 // probes are the other manager's.
 func beside(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {

@@ -185,7 +185,8 @@ func addClusterClass(ctx context.Context, p *parts) error {
 
 func addTopology(ctx context.Context, p *parts) error {
 	if err := (&topologycluster.Reconciler{
-		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime,
+		WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.opts.Controller()); err != nil {
 		return err
 	}
