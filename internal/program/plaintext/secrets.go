@@ -54,10 +54,16 @@ var rules = []rule{
 	{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\z)`), "<PEM block>", anyOf("-----begin ")},
 	{regexp.MustCompile(`(?:[A-Za-z0-9+/=]+(?:\s|\\n)+)*-----END [A-Z0-9 ]+-----`), "<PEM block>", anyOf("-----end ")},
 	// kubeconfigs, kubeadm's configuration, secrets: name and value, as YAML or JSON.
-	{regexp.MustCompile(`(?i)((?:["'\\]*)\b(?:token|tls-?bootstrap-?token|password|passwd|client-key-data|client-certificate-data|certificateKey|id-token|refresh-token|access-token|secret-access-key|client-secret)(?:["'\\]*)\s*[:=]\s*)(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\"[^"\\]*\\"|[^\s"',}\\]+)`), "${1}<secret>", anyOf("token", "passw", "key", "secret", "client-certificate-data")},
-	{regexp.MustCompile(`(?i)(\b(?:certificate-key|certificateKey|certificate key)(?:["']*)(?::|=|\s)\s*["']?)[0-9a-f]{8,}`), "${1}<secret>", anyOf("certificate-key", "certificatekey", "certificate key")},
+	{regexp.MustCompile(`(?i)((?:["'\\]*)\b(?:token|tls-?bootstrap-?token|password|passwd|client-key-data|client-certificate-data|` +
+		`certificateKey|id-token|refresh-token|access-token|secret-access-key|client-secret)(?:["'\\]*)\s*[:=]\s*)` +
+		`(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\"[^"\\]*\\"|[^\s"',}\\]+)`), "${1}<secret>",
+		anyOf("token", "passw", "key", "secret", "client-certificate-data")},
+	{regexp.MustCompile(`(?i)(\b(?:certificate-key|certificateKey|certificate key)(?:["']*)(?::|=|\s)\s*["']?)[0-9a-f]{8,}`), "${1}<secret>",
+		anyOf("certificate-key", "certificatekey", "certificate key")},
 	// Flags of programs, with the value beside them.
-	{regexp.MustCompile(`(?i)(--(?:token|discovery-token|tls-bootstrap-token|certificate-key|password|client-key-data)(?:=|\s+))(?:"[^"]*"|'[^']*'|[^\s"']+)`), "${1}<secret>", anyOf("--token", "--discovery-token", "--tls-bootstrap-token", "--certificate-key", "--password", "--client-key-data")},
+	{regexp.MustCompile(
+		`(?i)(--(?:token|discovery-token|tls-bootstrap-token|certificate-key|password|client-key-data)(?:=|\s+))(?:"[^"]*"|'[^']*'|[^\s"']+)`),
+		"${1}<secret>", anyOf("--token", "--discovery-token", "--tls-bootstrap-token", "--certificate-key", "--password", "--client-key-data")},
 	{regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`), "${1}<secret>", anyOf("bearer", "basic")},
 	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)[^\s/@:"']+:[^\s/@"']+@`), "${1}<secret>@", anyOf("://")},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.?[A-Za-z0-9_-]*`), "<token>", anyOf("eyj")},

@@ -27,7 +27,7 @@ func (b Bounds) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, bounds: b.WithDefaults()}
 }
 
-// WrapStreams is like Wrap for one who reads lists and watches object by object, and bounds each: no redirect is followed, all answers
+// WrapStreams is like Wrap for one who reads lists and watches object by object, and bounds each. No redirect is followed, all answers
 // together have at most what the meter admits, and errors stay as they are.
 func (b Bounds) WrapStreams(next http.RoundTripper, m *Meter) http.RoundTripper {
 	return &transport{next: next, bounds: b.WithDefaults(), meter: m}
