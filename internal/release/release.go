@@ -1,5 +1,5 @@
-// Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in
-// them, the manifests and the Helm chart of an installation, bundles of what local machines are made of, and checksums. Two releases of one
+// Package release makes what a release of Quorate consists of. These are programs, container images, lists of what is in them, the
+// manifests and the Helm chart of an installation, bundles of what local machines are made of, and checksums. Two releases of one
 // commit are equal byte by byte, wherever they are made, but for bundles: those have programs of the host that built them.
 //
 // It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
