@@ -38,7 +38,8 @@ const longestAnswer = 4096
 
 // UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without
 // a time to retry; a failure is requested again too, so that it goes on when a person has retried the NodeUpgrade.
-func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, response *runtimehooksv1.UpdateMachineResponse) {
+func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest,
+	response *runtimehooksv1.UpdateMachineResponse) {
 	key := client.ObjectKeyFromObject(&request.Desired.Machine)
 	decision, err := e.update(ctx, key, request.Desired.Machine.Spec.Version)
 	if err != nil || decision.Verb == inplace.Failed {
@@ -156,7 +157,8 @@ func (e *Extension) others(ctx context.Context, m *clusterv1.Machine) ([]inplace
 // listUpgrades reads the NodeUpgrades of the machine.
 func (e *Extension) listUpgrades(ctx context.Context, s *scope) error {
 	var all upgradev1.NodeUpgradeList
-	if err := e.Client.List(ctx, &all, client.InNamespace(s.machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName}); err != nil {
+	if err := e.Client.List(ctx, &all, client.InNamespace(s.machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName}); err != nil {
 		return fmt.Errorf("listing the NodeUpgrades of Cluster %s: %w", s.machine.Spec.ClusterName, err)
 	}
 	for i := range all.Items {
@@ -176,7 +178,8 @@ func upgradeOf(u *upgradev1.NodeUpgrade, m *clusterv1.Machine) inplace.Upgrade {
 	state := upgradepod.StateOf(u)
 	return inplace.Upgrade{
 		Name: u.Name, Ours: metav1.IsControlledBy(u, m), Recorded: updates.IsRecorded(u), Deleting: !u.DeletionTimestamp.IsZero(),
-		Begun: state != upgradepod.Waiting, Completed: state == upgradepod.Complete, Failed: state == upgradepod.Failed, Message: progressOf(u, state),
+		Begun: state != upgradepod.Waiting, Completed: state == upgradepod.Complete, Failed: state == upgradepod.Failed,
+		Message: progressOf(u, state),
 	}
 }
 

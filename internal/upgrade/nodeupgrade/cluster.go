@@ -205,7 +205,8 @@ func (w *look) cleanUp(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	if err := w.dropRights(ctx, u); err != nil {
 		return err
 	}
-	if err := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, upgradepod.Name(u), metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
+	if err := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, upgradepod.Name(u),
+		metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting secret %s: %w", upgradepod.Name(u), err)
 	}
 	return nil

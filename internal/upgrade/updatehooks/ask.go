@@ -51,7 +51,8 @@ func (a Asker) Ask(ctx context.Context, current, desired Parts) (Answer, error) 
 			return Answer{Refused: err.Error()}, nil
 		}
 		if err != nil {
-			return Answer{}, fmt.Errorf("trying what is wanted of %s %s: %w", desired.Infrastructure.GetKind(), desired.Infrastructure.GetName(), err)
+			return Answer{}, fmt.Errorf("trying what is wanted of %s %s: %w", desired.Infrastructure.GetKind(), desired.Infrastructure.GetName(),
+				err)
 		}
 	}
 	response := &runtimehooksv1.CanUpdateMachineResponse{}

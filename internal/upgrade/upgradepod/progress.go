@@ -166,7 +166,8 @@ func stepCondition(step steps.Step, state corev1.ContainerState, result steps.Re
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.RolledBack
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.Interrupted
-		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, plaintext.Quote(ended.Reason, longestMessage))
+		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode,
+			plaintext.Quote(ended.Reason, longestMessage))
 		result.Message = outside(ended.Message) // of a container that could not even begin, the runtime's words
 	}
 	if result.Message != "" {

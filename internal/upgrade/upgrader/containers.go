@@ -60,7 +60,8 @@ func (s service) componentProcesses(ctx context.Context, nodeName string) ([]int
 		return nil, err
 	}
 	for _, component := range components {
-		ask = append(ask, fmt.Sprintf(`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
+		ask = append(ask, fmt.Sprintf(
+			`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
 			component, component, nodeName))
 	}
 	var ids, tasks string

@@ -142,7 +142,8 @@ func (c *Controller) turn(ctx context.Context, s *scope, o workerplan.Observed) 
 
 // tell says in log and event which step was taken.
 func (c *Controller) tell(ctx context.Context, s *scope, d workerplan.Decision) {
-	ctrl.LoggerFrom(ctx).Info("Worker upgrade", "step", string(d.Step.Verb), "machine", d.Step.Machine, "machine set", d.Step.Set, "reason", d.Reason, "message", d.Message)
+	ctrl.LoggerFrom(ctx).Info("Worker upgrade", "step", string(d.Step.Verb), "machine", d.Step.Machine, "machine set", d.Step.Set, "reason",
+		d.Reason, "message", d.Message)
 	c.Recorder.Eventf(s.deployment, nil, corev1.EventTypeNormal, d.Reason, string(d.Step.Verb), "%s", d.Message)
 }
 
