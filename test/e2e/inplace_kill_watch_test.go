@@ -245,7 +245,8 @@ func (k *killer) stepped(to running) {
 			k.settle("it was over")
 		}
 	}
-	if next := k.next(); next != nil && !next.phase && to.name != next.at && slices.Index(stepNames(), to.name) > slices.Index(stepNames(), next.at) {
+	if next := k.next(); next != nil && !next.phase && to.name != next.at && slices.Index(stepNames(), to.name) > slices.Index(stepNames(),
+		next.at) {
 		k.skip("it was over")
 	}
 }

@@ -108,7 +108,8 @@ func (w *world) make(c *Cluster) {
 		if o.GetKind() != "Cluster" {
 			return nil
 		}
-		return unstructured.SetNestedMap(o.Object, map[string]any{"host": c.Address.IP.String(), "port": int64(c.Address.Port)}, "spec", "controlPlaneEndpoint")
+		return unstructured.SetNestedMap(o.Object, map[string]any{"host": c.Address.IP.String(), "port": int64(c.Address.Port)}, "spec",
+			"controlPlaneEndpoint")
 	}))
 }
 
@@ -183,7 +184,8 @@ type process struct {
 func (w *world) run(flags ...string) *process {
 	w.t.Helper()
 	p := &process{t: w.t, log: &bytes.Buffer{}, ended: make(chan struct{})}
-	all := append([]string{"--kubeconfig", w.kubeconfig, "--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics"}, flags...)
+	all := append([]string{"--kubeconfig", w.kubeconfig, "--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0",
+		"--insecure-diagnostics"}, flags...)
 	p.cmd = exec.Command(w.program, all...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,8 +1,8 @@
 // Command mutate sabotages what decides, one small thing at a time, and runs the
 // tests against every sabotage: each must be caught by one of them at least.
 //
-// It disables each rule, flips each comparison and moves its border, swaps and for
-// or, drops either side, makes each condition true, false or the opposite, and
+// It disables each rule, flips each comparison and moves its border, and swaps and
+// for or. It drops either side, makes each condition true, false or the opposite, and
 // leaves out statements, in the packages plan, check and quorum. All sabotages are compiled
 // into one test binary a package and chosen by an environment variable, so that a
 // thousand of them take a minute and not an hour.
@@ -24,8 +24,9 @@ import (
 )
 
 func main() {
-	all := flag.Bool("v", false, "show every sabotage, not only those that nobody caught")
-	only := flag.String("only", "", "run the sabotage of this number alone, and show what the tests say; of meaning, those that a regular expression matches")
+	all := flag.Bool("v", false, "show every sabotage, not only those that were not caught")
+	only := flag.String("only", "", "run the sabotage of this number alone, and show what the tests say; of meaning, those that a regular "+
+		"expression matches")
 	compare := flag.Bool("compare", false, "let nothing be sabotaged, and tell where sabotages of meaning would have decided otherwise")
 	workers := flag.Int("workers", 2, "how many run at once")
 	stages := flag.String("stages", "quorum,rows,stories,order,worlds", "which tests to run, to see what they catch alone")
