@@ -124,9 +124,13 @@ lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure 
 
 PAGES ?= $(wildcard *.md .github/*.md docs/*.md docs/*/*.md)
 
+# What golden files record of messages that are put together of several texts.
+MESSAGES ?= internal/core/plan/testdata/explain.txt
+SOURCES ?= api cmd hack internal test tools
+
 .PHONY: prose
-prose: $(VALE) ## check the language of all documents with vale, whose build needs a C compiler; PAGES names some
-	$(VALE) --output=line $(PAGES)
+prose: $(VALE) ## check the language of documents, comments, messages and help with vale, whose build needs a C compiler; PAGES, SOURCES and MESSAGES name some
+	$(GO) run ./hack/prose $(VALE) $(PAGES) $(MESSAGES) $(SOURCES)
 
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; not a part of `make test`: it asks a database on the Internet, and says so where it cannot; GOVULNDB names another one

@@ -38,7 +38,7 @@ type shown struct {
 // ways are those that a test may declare, in the order of the columns.
 var ways = map[string][]string{"kubernetes": {"created", "replaced", "in-place", "class"}, "etcd": {"created", "replaced", "agrees"}}
 
-// declared is what the tests of the end-to-end package say of themselves.
+// declared is what the tests of the end-to-end package declare about themselves.
 type declared struct {
 	// words are versions that have a name there, such as older.
 	words map[string]string

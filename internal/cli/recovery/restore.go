@@ -25,7 +25,7 @@ import (
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
-// wanted is what `quorate restore` is asked for.
+// wanted is what the flags of `quorate restore` describe.
 type wanted struct {
 	asked
 	uid, namespace, managerNamespace string
@@ -43,9 +43,9 @@ func RestoreCommand(i *command.Invocation) *cobra.Command {
 		Short: "Make a cluster again in a new management cluster, from a backup",
 		Long: `Make a cluster again of which only the store of its backups and the key that decrypts them are left: neither its machines, nor the
 management cluster that kept it. The objects that the backup holds are created here, with the cluster's authorities and keys. One new
-machine restores the snapshot; then the control plane grows to spec.replicas, and the workers are made anew.
+machine restores the snapshot; then the control plane grows to spec.replicas, and the workers are made again.
 
-The plan is shown, and nothing is done before you type the sentence that is asked for: by it you say that none of the old machines runs.
+The plan is shown, and nothing is done before you type the sentence that the command shows. By it you confirm that none of the old machines runs.
 From here they can neither be seen nor deleted. The command can be ended and started again.`,
 		Example: `  quorate restore --store host --cluster 0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a --identity key.txt
   quorate restore --store host --cluster 0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a --from 20261127t170312z-x7k2p --identity key.txt`,
@@ -185,7 +185,7 @@ func restorable(e *backup.Entry, w wanted) error {
 	m := e.Manifest
 	switch {
 	case !e.Verified():
-		return fmt.Errorf("backup %s is not verified: nobody restored it yet to compare its data", m.Name)
+		return fmt.Errorf("backup %s is not verified: its data was not restored and compared yet", m.Name)
 	case !m.Archive.Encrypted():
 		return fmt.Errorf("backup %s is not encrypted, and so holds neither the keys nor the objects of the cluster", m.Name)
 	case m.Cluster.Namespace != w.namespace:
@@ -236,7 +236,7 @@ func (a *app) confirm(from *source, w wanted) error {
 	}
 	s.Printf("  lose      every write after revision %d", m.Revision())
 	s.Printf("  create    %s", strings.Join(from.names(), ", "))
-	s.Printf("  then      one machine restores the backup, the control plane grows, and the workers are made anew")
+	s.Printf("  then      one machine restores the backup, the control plane grows, and the workers are made again")
 	var old []string
 	for _, member := range m.Etcd.Members {
 		old = append(old, member.Name)

@@ -71,7 +71,7 @@ func (b *book) turn(reachable, silent bool, why string) bool {
 	return turned
 }
 
-// unlock ends a change; news says whether there was one.
+// unlock ends a change; news reports whether there was one.
 func (b *book) unlock(news bool) {
 	if news {
 		b.view.Revision++
@@ -106,7 +106,7 @@ func weight[T sized](o T) int64 { return int64(o.Size()) + overhead }
 // shelf holds all objects of one kind by name. It shares its book's lock.
 type shelf[T sized] struct {
 	book *book
-	// trim takes away what nobody looks at, so that what is left changes only when it matters.
+	// trim removes what no code reads, so that what is left changes only when it matters.
 	trim  func(T)
 	items map[string]T
 	// bytes is about how much memory the items take.

@@ -72,12 +72,13 @@ type connection struct {
 }
 
 func newConnection(key client.ObjectKey, c *Connections) *connection {
-	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds), wake: make(chan struct{}, 1)}
+	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds),
+		wake: make(chan struct{}, 1)}
 	conn.book = newBook(c.options.Bounds, func() { c.note(key) })
 	return conn
 }
 
-// setBusy says whether something is under way in the cluster.
+// setBusy reports whether something is under way in the cluster.
 func (c *connection) setBusy(busy bool) {
 	if c.busy.Swap(busy) == busy || !busy {
 		return

@@ -20,7 +20,7 @@ func checkRecovery(o plan.Observed, s plan.Step) error {
 	r := o.Recovery
 	switch {
 	case r.Seed == "" || r.Approved.IsZero():
-		return errors.New("nobody has approved a recovery with a seed")
+		return errors.New("a recovery with a seed is not approved")
 	case !ours(o.Etcd):
 		return errors.New("etcd does not run on these machines")
 	case r.Begun == (s.Verb == plan.BeginRecovery):

@@ -170,7 +170,7 @@ func (s choosing) forget() {
 	}
 }
 
-// answering says whether a member answers.
+// answering reports whether a member answers.
 func answering(e *Member) string {
 	switch e.Health {
 	case Healthy:

@@ -22,14 +22,14 @@ func recoverBySeed(s *state) opinion {
 	r := s.Recovery
 	switch {
 	case r.Name == "":
-		return pass("no recovery is asked for")
+		return pass("no recovery is requested")
 	case !r.Begun:
 		return recovering{s}.begin()
 	case r.Approved.IsZero():
 		return wait("RecoveryUnapproved", "recovery %s was changed after it began: approve it again", r.Name)
 	}
 	if v := bootstrapSecrets(s); v.decided {
-		return v // without a kubeconfig nobody sees whether an API server answers
+		return v // without a kubeconfig it cannot be seen whether an API server answers
 	}
 	on := recovering{s}
 	m := on.seeded()
@@ -45,7 +45,7 @@ func recoverBySeed(s *state) opinion {
 	return on.fence()
 }
 
-// recovering is the state of a group that a recovery is asked for.
+// recovering is the state of a group with a requested recovery.
 type recovering struct{ *state }
 
 // begin begins an approved recovery where etcd has no quorum. Until then the other rules go on.
@@ -76,7 +76,7 @@ func (s recovering) begin() opinion {
 	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)
 }
 
-// strangers waits while there are machines that nobody gave up: what is on them may be newer than the seed.
+// strangers waits while there are machines that were not given up: what is on them may be newer than the seed.
 func (s recovering) strangers() opinion {
 	for _, m := range s.Uncontrolled {
 		return wait("RecoveryNotGivenUp", "Machine %s is a control plane machine of the cluster, and not one of %s: adopt or delete it",
@@ -187,8 +187,8 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
 }
 
-// dismiss removes the members of machines that were given up from the etcd that the seed began: one that a person declared off, and that was
-// not, may have joined it, and goes at any moment.
+// dismiss removes the members of machines that were given up from the etcd that the seed began. One that a person declared off, and that
+// was not, may have joined it, and goes at any moment.
 func (s recovering) dismiss() opinion {
 	if _, doubt := s.doubt(); doubt != "" {
 		return pass("the members of etcd are not known: %s", doubt)

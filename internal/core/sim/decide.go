@@ -56,7 +56,7 @@ func (s *Setup) drawDecisions(seed int64, after Kind) {
 	if s.Sturdy || r.Intn(3) == 0 {
 		return
 	}
-	for range len(s.Remains) * 2 { // what never goes is waited for until a person decides
+	for range len(s.Remains) * 2 { // the rules wait for what never goes until a person decides
 		at := time.Duration(r.Intn(7200)) * time.Second
 		decides := Event{At: at + time.Duration(r.Intn(60))*time.Second, Kind: Decide, N: pick(r, 0, 0, 0, 1)}
 		s.Script = inOrder(append(s.Script, Event{At: at, Kind: ReadChoices}, decides)...)
@@ -178,7 +178,7 @@ func (w decider) isDecided(m *member) bool {
 	return false
 }
 
-// mayGo: a voter is on a host whose Machine nobody sees, and a person decided, for what is there now, that it leaves.
+// mayGo: a voter is on a host whose Machine cannot be seen, and a person decided, for what is there now, that it leaves.
 func (w decider) mayGo(m *member) bool {
 	return !m.learner && slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && w.isDecided(m)
 }

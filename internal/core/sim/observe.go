@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// freshness is how old a look may be that is taken for a new one.
+// freshness is how old a look may be that counts as a new one.
 const freshness = 5 * time.Second
 
 // Look is what the controller sees: the truth, a look of a moment ago, or less

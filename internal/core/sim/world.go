@@ -53,7 +53,7 @@ type World struct {
 	leader      *member
 	leaderless  time.Time
 	keeps       int       // the version of etcd
-	lowering    int       // to which it is asked to lower that; 0: to none
+	lowering    int       // to which a downgrade lowers that; 0: there is none
 	versionDue  time.Time // when it changes; zero: not now
 	script      []Event
 	seats       []*host   // on which an operator keeps a member

@@ -195,7 +195,7 @@ func (l *look) proves(now time.Time) bool {
 	return e == nil || now.Sub(e.Manifest.Taken) > verifyAge
 }
 
-// retain deletes what retention does not keep, and what uploads left behind. Nobody waits for it: what fails is tried after the next
+// retain deletes what retention does not keep, and what uploads left behind. Nothing waits for it: what fails is tried after the next
 // backup.
 func (c *Controller) retain(ctx context.Context, l *look) {
 	stored, failed := c.held(ctx, l)

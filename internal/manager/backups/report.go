@@ -67,7 +67,7 @@ func (c *Controller) write(ctx context.Context, before, after observe.Object) er
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	// The list of conditions is written as a whole: nobody else may have written meanwhile.
+	// The list of conditions is written as a whole: there must be no other write meanwhile.
 	if err := c.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, after.GetName(), err)
 	}

@@ -30,7 +30,7 @@ const best = "Best"
 const longest = time.Hour
 
 // seek finds the backup that is to be restored, or takes it of the survivor, and writes it into the recovery. A seed that stands there
-// already, whoever wrote it, must be what the store says of its backup.
+// already must be what the store says of its backup.
 func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	found, err := observe.FindSurvivors(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(r.group), c.ForwardOnly)
 	if err != nil {

@@ -189,7 +189,7 @@ func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
 	log.Info("Handed a snapshot out", "to", request.RemoteAddr)
 }
 
-// knows reports whether a request shows the token of a machine that restores the seed of a recovery, and that nobody has given up. One that
+// knows reports whether a request shows the token of a machine that restores the seed of a recovery, and that was not given up. One that
 // was, and is late, would begin a second cluster behind the same endpoint.
 func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, request *http.Request) bool {
 	of, err := s.secret(ctx, r.Namespace, observe.SeedSecretName(r))
