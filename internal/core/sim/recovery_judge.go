@@ -40,6 +40,9 @@ func (r recoveryJudge) isSeededUp(x *recovery) bool {
 	return r.w.reachable() && slices.ContainsFunc(r.w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting })
 }
 
+// serves: an API server answers, which tells that there is a quorum. Machines of etcd alone have none.
+func (r recoveryJudge) serves() bool { return !r.w.setup.EtcdOnly && r.w.reachable() }
+
 // dismisses: a step removes a member of a machine that was given up and joined the cluster of the seed, or takes the leadership from it.
 func (r recoveryJudge) dismisses(s plan.Step) bool {
 	m := r.w.leader
@@ -51,7 +54,7 @@ func (r recoveryJudge) dismisses(s plan.Step) bool {
 
 // judgeSeen: no recovery begins, and no seed is planted, while an API server is seen to answer: there is a quorum.
 func (r recoveryJudge) judgeSeen(o plan.Observed, s plan.Step) {
-	if (s.Verb == plan.BeginRecovery || s.Seed) && o.Cluster.Reachable {
+	if (s.Verb == plan.BeginRecovery || s.Seed) && o.Cluster.Reachable && !r.w.setup.EtcdOnly {
 		r.w.blame("%s, and an API server answers", s)
 	}
 }
@@ -80,7 +83,7 @@ func (r recoveryJudge) judgeBegin(s plan.Step, x *recovery) {
 	switch stranger := r.stranger(x); {
 	case x.begun:
 		w.blame("%s, and it has begun", s)
-	case r.provesQuorum() || w.reachable() && !w.lasts(BlindAPI, 0):
+	case r.provesQuorum() || r.serves() && !w.lasts(BlindAPI, 0):
 		w.blame("%s, and etcd has a quorum", s)
 	case r.hadQuorum():
 		w.blame("%s, and etcd had a quorum a moment ago", s)
@@ -163,7 +166,7 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 		w.blame("%s would not initialise the cluster", s)
 	case r.stranger(x) != nil:
 		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
-	case w.reachable() && !w.lasts(BlindAPI, 0):
+	case r.serves() && !w.lasts(BlindAPI, 0):
 		w.blame("%s, and an API server answers", s)
 	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
 		w.blame("%s, and what it needs is missing", s)
@@ -296,7 +299,7 @@ func (r recoveryJudge) isLost() bool {
 // judgeFencing: who can be given up is, and then the seed is planted.
 func (r recoveryJudge) judgeFencing(d plan.Decision, x *recovery) {
 	w := r.w
-	answers := w.reachable() || w.lasts(Invalid, 0) || !w.isReplaceable()
+	answers := r.serves() || w.lasts(Invalid, 0) || !w.isReplaceable()
 	for _, h := range w.hosts {
 		switch {
 		case !h.hidden.IsZero():
@@ -321,7 +324,9 @@ var recoveryDecisions = []personalDecision{
 		x := recovering{w}.current()
 		return x != nil && w.isNamed(said, func(h *host) bool { return h.disowned || h.seededBy != x.id && !slices.Contains(x.giveUp, h.name) })
 	}},
-	{[]string{"RecoveryFencing"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) || w.reachable() }},
+	{[]string{"RecoveryFencing"}, func(w *World, said string) bool {
+		return w.isNamed(said, (*host).remains) || recoveryJudge{recovering{w}}.serves()
+	}},
 	{[]string{"RecoveryFailed", "RecoverySeeding"}, func(w *World, said string) bool {
 		return w.isNamed(said, func(h *host) bool { return h.seededBy > 0 && (!w.works(h) || !w.hasQuorum()) })
 	}},
