@@ -151,7 +151,7 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	}
 	for i := range list.Items {
 		r := &list.Items[i]
-		if observe.SeedHost(r) != strings.ToLower(hello.ServerName) || !isOpen(r) {
+		if observe.SeedHost(r) != strings.ToLower(hello.ServerName) || !observe.IsOpen(r) {
 			continue
 		}
 		of, err := s.secret(hello.Context(), r.Namespace, observe.SeedSecretName(r))
@@ -164,19 +164,13 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return nil, fmt.Errorf("no recovery that goes on has the name %q", hello.ServerName)
 }
 
-// isOpen reports whether the snapshot of a recovery is handed out: it began, and has not ended.
-func isOpen(r *backupv1alpha1.EtcdRecovery) bool {
-	begun, ended := r.Annotations[backupv1alpha1.RecoveryBegunAnnotation], r.Annotations[backupv1alpha1.RecoveryEndedAnnotation]
-	return begun != "" && ended == "" && r.DeletionTimestamp.IsZero()
-}
-
 // serve answers one machine.
 func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
 	ctx := request.Context()
 	namespace, name, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/v1/seeds/"), "/")
 	r := &backupv1alpha1.EtcdRecovery{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, r)
-	if request.Method != http.MethodGet || err != nil || !isOpen(r) || !s.knows(ctx, r, request) {
+	if request.Method != http.MethodGet || err != nil || !observe.IsOpen(r) || !s.knows(ctx, r, request) {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
