@@ -28,11 +28,7 @@ func unrecoverable(ctx context.Context, c client.Reader, req admission.Request) 
 	err := c.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: r.Spec.ClusterName}, cluster)
 	why := ""
 	if err == nil {
-		var target clusterv1.ContractVersionedObjectReference
-		target, why, err = kubeadm.RecoveryTarget(ctx, c, cluster)
-		if err == nil && why == "" && target.Kind == "EtcdCluster" {
-			why = fmt.Sprintf("the etcd of Cluster %s is EtcdCluster %s, on machines of its own: Quorate does not recover that yet", cluster.Name, target.Name)
-		}
+		_, why, err = kubeadm.RecoveryTarget(ctx, c, cluster)
 	}
 	switch {
 	case apierrors.IsNotFound(err):

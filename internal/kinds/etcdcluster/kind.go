@@ -47,6 +47,7 @@ func (*Kind) Type() observe.Type {
 		TemplateField:    templateField,
 		Nodeless:         true,
 		Standalone:       true,
+		Seeds:            true,
 		Runs:             "etcd",
 		Authority:        observe.ManagedEtcdAuthority,
 	}
