@@ -91,7 +91,7 @@ pin_etcd-3.7() {
 # The minor version before, for etcd clusters of their own that come from it, or go back to it.
 pin_etcd-3.5() {
   begin
-  tools "etcd@$etcd35" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3
+  tools "etcd@$etcd35" go.etcd.io/etcd/server/v3 go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdutl/v3
   pin etcd-3.5
 }
 

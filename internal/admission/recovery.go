@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 )
 
@@ -25,23 +24,19 @@ func unrecoverable(ctx context.Context, c client.Reader, req admission.Request) 
 	if err := json.Unmarshal(req.Object.Raw, &r); err != nil {
 		return "", fmt.Errorf("reading EtcdRecovery %s: %w", req.Name, err)
 	}
-	at := fmt.Sprintf("invalid spec.clusterName %q: ", r.Spec.ClusterName)
-	cluster, kcp := &clusterv1.Cluster{}, &controlplanev1.KubeadmControlPlane{}
+	cluster := &clusterv1.Cluster{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: r.Spec.ClusterName}, cluster)
+	why := ""
 	if err == nil {
-		if why := kubeadm.Unrecoverable(cluster); why != "" {
-			return at + why, nil
-		}
-		err = c.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}, kcp)
+		_, why, err = kubeadm.RecoveryTarget(ctx, c, cluster)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("reading Cluster %s and its control plane: %w", r.Spec.ClusterName, err)
-	}
-	if why := kubeadm.UnrecoverableEtcd(kcp); why != "" {
-		return at + why, nil
+	case why != "":
+		return fmt.Sprintf("invalid spec.clusterName %q: %s", r.Spec.ClusterName, why), nil
 	}
 	return "", nil
 }

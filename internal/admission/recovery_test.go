@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/quorate/quorate/api/controlplane/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
@@ -36,17 +37,20 @@ func TestRecoveriesAreRefused(t *testing.T) {
 		}, admissionv1.Create, "the etcd of KubeadmControlPlane demo-cp is external"},
 		"an EtcdCluster": {"KubeadmControlPlane", ours, func(s *controlplanev1.KubeadmControlPlaneSpec) {
 			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "e"}
-		}, admissionv1.Create, "is EtcdCluster e, on machines of its own"},
+		}, admissionv1.Create, ""},
+		"etcd of another provider": {"KubeadmControlPlane", ours, func(s *controlplanev1.KubeadmControlPlaneSpec) {
+			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcd.example.com", Kind: "Etcd", Name: "e"}
+		}, admissionv1.Create, "is Etcd e, which another provider keeps"},
 		"ignition": {"KubeadmControlPlane", ours, func(s *controlplanev1.KubeadmControlPlaneSpec) {
 			s.KubeadmConfigSpec.Format = bootstrapv1.Ignition
 		}, admissionv1.Create, "format is ignition: must be cloud-config"},
-		"no Cluster":         {"", "", nil, admissionv1.Create, ""},
-		"one that is there":  {"ControlPlane", ours, nil, admissionv1.Update, ""},
-		"no control plane":   {"KubeadmControlPlane", ours, nil, "none", ""},
-		"a ControlPlane too": {"ControlPlane", ours, nil, "none", "is ControlPlane demo-cp"},
+		"no Cluster":        {"", "", nil, admissionv1.Create, ""},
+		"one that is there": {"ControlPlane", ours, nil, admissionv1.Update, ""},
+		"no control plane":  {"KubeadmControlPlane", ours, nil, "none", ""},
+		"no ControlPlane":   {"ControlPlane", ours, nil, "none", ""},
 	} {
 		s := runtime.NewScheme()
-		for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, controlplanev1.AddToScheme} {
+		for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, controlplanev1.AddToScheme, v1alpha1.AddToScheme} {
 			if err := add(s); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +68,7 @@ func TestRecoveriesAreRefused(t *testing.T) {
 		if test.operation == "none" {
 			test.operation = admissionv1.Create
 		} else {
-			there = append(there, kcp)
+			there = append(there, kcp, &v1alpha1.ControlPlane{ObjectMeta: kcp.ObjectMeta})
 		}
 		judge := &approvalJudge{client: fake.NewClientBuilder().WithScheme(s).WithObjects(there...).Build()}
 		raw, err := json.Marshal(map[string]any{"spec": map[string]any{"clusterName": "demo"}})

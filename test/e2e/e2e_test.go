@@ -81,6 +81,7 @@ var lives = []struct {
 	{"recover-single", recoverSingle},
 	{"recover-return", recoverReturn},
 	{"recover-forward-only", recoverForwardOnly},
+	{"recover-etcd", recoverEtcd},
 	{"recover-drills", recoverDrills},
 	{"restore-elsewhere", restoreElsewhere},
 	{"inplace-one", inplaceOne},

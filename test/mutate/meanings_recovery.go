@@ -18,8 +18,8 @@ var recoveryGuards = []guard{
 		rules: []change{{"begin", `case s.mayHaveQuorum():`, `case false:`}},
 		check: []change{{"checkBeginRecovery", `2*alive > all`, `2*alive > all && false`}}},
 	{says: "a recovery begins although an API server answers",
-		rules: []change{{"begin", `case s.Cluster.Reachable:`, `case false:`}},
-		check: []change{{"checkBeginRecovery", `if o.Cluster.Reachable {`, `if false {`}}},
+		rules: []change{{"begin", `case s.answers():`, `case false:`}},
+		check: []change{{"checkBeginRecovery", `if o.Cluster.Reachable && !o.Policy.EtcdOnly {`, `if false {`}}},
 	{says: "a recovery begins or plants its seed beside a machine that nobody gave up",
 		rules: []change{{"strangers", `if !m.Seeded && !slices`, `if false && !m.Seeded && !slices`}},
 		check: []change{
@@ -52,8 +52,8 @@ var recoveryGuards = []guard{
 		rules: []change{{"fence", `if !m.Gone && !slices`, `if false && !m.Gone && !slices`}},
 		check: []change{{"checkSeed", `case !m.Gone && !slices`, `case false && !m.Gone && !slices`}}},
 	{says: "a recovery plants its seed while an API server answers",
-		rules: []change{{"fence", `if s.Cluster.Reachable {`, `if false {`}},
-		check: []change{{"checkSeed", `if o.Cluster.Reachable {`, `if false {`}}},
+		rules: []change{{"fence", `if s.answers() {`, `if false {`}},
+		check: []change{{"checkSeed", `if o.Cluster.Reachable && !o.Policy.EtcdOnly {`, `if false {`}}},
 	{says: "a recovery plants its seed twice",
 		rules: []change{{"seeded", `m.Seeded && !m.Deleting`, `m.Seeded && !m.Deleting && m.isUp()`}},
 		check: []change{
@@ -99,7 +99,7 @@ var recoveryAlone = []meaning{
 		edits: []change{{"recoverBySeed", `if v := on.giveUp(); v.decided {`, `if v := on.giveUp(); v.decided && m == nil {`}}},
 	{says: "a recovery waits for machines that are off",
 		edits: []change{{"fence", `!m.Gone && !slices.Contains(s.Recovery.Off, m.Name)`, `!m.Gone`}}},
-	{says: "a recovery never plants its seed", edits: []change{{"fence", `if s.Cluster.Reachable {`, `if s.Cluster.Reachable || true {`}}},
+	{says: "a recovery never plants its seed", edits: []change{{"fence", `if s.answers() {`, `if s.answers() || true {`}}},
 	{says: "a recovery never ends",
 		edits: []change{{"awaitSeeded", `case m.standing == complete &&`, `case false && m.standing == complete &&`}}},
 }

@@ -40,6 +40,8 @@ const (
 	WaitingForFirstMemberReason = "WaitingForFirstMember"
 	// WaitingForEndpointsReason: the etcd cluster was initialised, and its status names no member that could be joined.
 	WaitingForEndpointsReason = "WaitingForEndpoints"
+	// WaitingForSeedReason: the machine is to restore the seed of an EtcdRecovery, which does not go on, or is not approved as it is.
+	WaitingForSeedReason = "WaitingForSeed"
 	// AuthorityMissingReason: the authority of an etcd cluster that runs has no secret. It cannot be created again.
 	AuthorityMissingReason = "AuthorityMissing"
 	// AuthorityInvalidReason: the secret of the authority cannot be used; the message says why.

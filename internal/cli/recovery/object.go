@@ -46,19 +46,34 @@ func (a *app) find(ctx context.Context, c client.Client, key client.ObjectKey) (
 	if err != nil {
 		return nil, err
 	}
-	if objects.ControlPlane == nil {
-		return nil, fmt.Errorf("cluster %s has no control plane that Quorate keeps", key.Name)
+	target, err := observe.RecoveryTarget(ctx, c, objects.Cluster)
+	if err != nil {
+		return nil, err
 	}
-	of := &lost{cluster: objects.Cluster, group: objects.ControlPlane, object: objects.ControlPlane.Kind.New()}
+	group := recovered(objects, target)
+	if group == nil {
+		return nil, fmt.Errorf("%s %s, which holds the etcd of cluster %s, does not exist", target.Kind, target.Name, key.Name)
+	}
+	of := &lost{cluster: objects.Cluster, group: group, object: group.Kind.New()}
 	for i := range objects.Machines {
-		if _, is := objects.Machines[i].Labels[clusterv1.MachineControlPlaneLabel]; is {
-			of.machines = append(of.machines, objects.Machines[i].Name)
+		if m := &objects.Machines[i]; observe.IsOfTarget(m, target) {
+			of.machines = append(of.machines, m.Name)
 		}
 	}
 	if err := c.Get(ctx, of.group.Key, of.object); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", facts.Title(of.group), err)
 	}
 	return of, of.readRecovery(ctx, c)
+}
+
+// recovered returns the group whose machines hold the etcd of a cluster: its control plane, or its EtcdCluster; nil: it is not there.
+func recovered(objects *facts.Objects, target clusterv1.ContractVersionedObjectReference) *facts.Group {
+	for _, g := range append([]*facts.Group{objects.ControlPlane}, objects.EtcdClusters...) {
+		if g != nil && g.Kind.Type().Kind == target.Kind && g.Key.Name == target.Name {
+			return g
+		}
+	}
+	return nil
 }
 
 func (of *lost) readRecovery(ctx context.Context, c client.Client) error {
@@ -191,6 +206,14 @@ func (a *app) declareOff(ctx context.Context, c client.Client, of *lost, off []s
 	return nil
 }
 
+// grows is what grows again after the first machine.
+func (of *lost) grows() string {
+	if of.group != nil && of.group.Kind.Type().Nodeless {
+		return "EtcdCluster " + of.group.Key.Name
+	}
+	return "the control plane"
+}
+
 // refresh reads the recovery again.
 func (of *lost) refresh(ctx context.Context, c client.Client) error {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(of.recovery), of.recovery); err != nil {
@@ -250,7 +273,7 @@ func (a *app) approve(ctx context.Context, c client.Client, of *lost, yes bool) 
 	if len(r.Spec.Off) > 0 {
 		s.Printf("  you say   %s are off for good", strings.Join(r.Spec.Off, ", "))
 	}
-	s.Printf("  create    one machine that restores it; then the control plane grows")
+	s.Printf("  create    one machine that restores it; then %s grows", of.grows())
 	sentence := "recover " + of.cluster.Name
 	if !yes {
 		s.Printf("\nType %q to approve this: ", sentence)

@@ -36,6 +36,7 @@ func Command(i *command.Invocation) *cobra.Command {
 		Long: `Make a control plane again whose etcd lost its quorum, or all of its machines. The snapshot of the member that survived,
 or a verified backup, is restored on one new machine. All other machines of the control plane are deleted with their infrastructure
 before that, so that no old member can come back. The workers stay. Then the control plane grows to spec.replicas.
+Where the control plane has its etcd in an EtcdCluster, the machines of that are the ones that are given up and made again.
 
 The plan is shown, and nothing is done before you type the sentence that the command shows. The command can be ended and started again:
 the recovery goes on by itself, and the command follows it.`,

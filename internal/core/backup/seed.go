@@ -14,8 +14,10 @@ import (
 type Ground struct {
 	// UID is that under which the store has the backups of the cluster.
 	UID string
-	// Kubernetes is the version of the machine that restores the seed, such as v1.37.2.
+	// Kubernetes is the version of the machine that restores the seed, such as v1.37.2; empty where it is one of etcd alone.
 	Kubernetes string
+	// Etcd is the version of etcd of a machine of etcd alone, such as v3.6.16; empty for others.
+	Etcd string
 	// Fingerprints are those of the authorities and keys that the machine gets, by the name of their secret.
 	Fingerprints map[string]string
 }
@@ -27,10 +29,14 @@ func (m *Manifest) RefuseSeed(proof *Verification, g Ground) error {
 		return fmt.Errorf("backup %s is of cluster %s, and this one is %s", m.Name, m.Cluster.UID, g.UID)
 	case !proof.Proves(m):
 		return fmt.Errorf("backup %s is not verified: verify it first", m.Name)
-	case m.Kubernetes == "":
+	case m.Kubernetes == "" && g.Etcd == "":
 		return fmt.Errorf("backup %s names no version of Kubernetes: it is one of an etcd without a control plane", m.Name)
 	}
-	if err := refuseVersion(m, g.Kubernetes); err != nil {
+	if g.Etcd != "" {
+		if err := refuseEtcd(m, g.Etcd); err != nil {
+			return err
+		}
+	} else if err := refuseVersion(m, g.Kubernetes); err != nil {
 		return err
 	}
 	return refuseKeys(m, g.Fingerprints)
@@ -49,6 +55,26 @@ func refuseVersion(m *Manifest, kubernetes string) error {
 	if ahead := version.CompareMinor(next, of); ahead < 0 || next.Major != of.Major || next.Minor > of.Minor+1 {
 		return fmt.Errorf("backup %s is of Kubernetes %s, and the machine would run %s: must be the same minor version or the next one",
 			m.Name, m.Kubernetes, kubernetes)
+	}
+	return nil
+}
+
+// refuseEtcd: etcd reads the data of its own minor version and of the one before.
+func refuseEtcd(m *Manifest, etcd string) error {
+	if m.Kubernetes != "" {
+		return fmt.Errorf("backup %s is one of a control plane with Kubernetes %s, whose etcd ran on its own machines", m.Name, m.Kubernetes)
+	}
+	of, err := version.Parse("v" + m.Etcd.Version)
+	if err != nil {
+		return fmt.Errorf("backup %s: etcd %q: %w", m.Name, m.Etcd.Version, err)
+	}
+	next, err := version.Parse(etcd)
+	if err != nil {
+		return fmt.Errorf("version %q: %w", etcd, err)
+	}
+	if next.Major != of.Major || next.Minor < of.Minor || next.Minor > of.Minor+1 {
+		return fmt.Errorf("backup %s is of etcd %s, and the machine would run %s: must be the same minor version or the next one",
+			m.Name, m.Etcd.Version, etcd)
 	}
 	return nil
 }

@@ -61,6 +61,33 @@ func TestRefuseSeed(t *testing.T) {
 	}
 }
 
+// TestRefuseSeedOfEtcd: an etcd without a control plane on its machines is recovered by the version of etcd.
+func TestRefuseSeedOfEtcd(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Manifest, *Ground)
+		want   string
+	}{
+		"as it is":                 {func(*Manifest, *Ground) {}, ""},
+		"another patch version":    {func(_ *Manifest, g *Ground) { g.Etcd = "v3.6.1" }, ""},
+		"the next minor version":   {func(_ *Manifest, g *Ground) { g.Etcd = "v3.7.3" }, ""},
+		"two minor versions later": {func(m *Manifest, g *Ground) { m.Etcd.Version, g.Etcd = "3.5.35", "v3.7.3" }, "same minor version"},
+		"a minor version before":   {func(_ *Manifest, g *Ground) { g.Etcd = "v3.5.35" }, "same minor version"},
+		"another major version":    {func(_ *Manifest, g *Ground) { g.Etcd = "v4.6.16" }, "same minor version"},
+		"of a control plane":       {func(m *Manifest, _ *Ground) { m.Kubernetes = "v1.36.3" }, "of a control plane"},
+		"no version":               {func(m *Manifest, _ *Ground) { m.Etcd.Version = "new" }, `etcd "new"`},
+		"a version that is none":   {func(_ *Manifest, g *Ground) { g.Etcd = "new" }, `version "new"`},
+		"another authority":        {func(_ *Manifest, g *Ground) { g.Fingerprints["demo-etcd"] = "x" }, "secret demo-etcd"},
+	} {
+		m, v, g := seedable()
+		m.Kubernetes, g.Kubernetes, m.Etcd.Version, g.Etcd = "", "", "3.6.16", "v3.6.16"
+		test.change(m, &g)
+		err := m.RefuseSeed(v, g)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}
+
 // TestBest: the survivor with the newest term, and in it the newest entry, has all that any of them has.
 func TestBest(t *testing.T) {
 	for _, test := range []struct {

@@ -51,7 +51,7 @@ func checkBeginRecovery(o plan.Observed) error {
 	if alive, all := ballot(o, ""); 2*alive > all {
 		return fmt.Errorf("etcd has a quorum: %d of %d voters are healthy", alive, all)
 	}
-	if o.Cluster.Reachable {
+	if o.Cluster.Reachable && !o.Policy.EtcdOnly {
 		return errors.New("an API server answers: etcd has a quorum")
 	}
 	if len(o.Uncontrolled) > 0 {
@@ -117,10 +117,10 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 			return fmt.Errorf("%s may still answer", m.Name)
 		}
 	}
-	if o.Cluster.Reachable {
+	if o.Cluster.Reachable && !o.Policy.EtcdOnly {
 		return errors.New("an API server answers: another cluster would begin beside its own")
 	}
-	if since := o.Cluster.SilentSince; since.IsZero() || o.Now.Sub(since) < time.Minute {
+	if since := o.Cluster.SilentSince; !o.Policy.EtcdOnly && (since.IsZero() || o.Now.Sub(since) < time.Minute) {
 		return errors.New("the endpoint has not been silent for long: another cluster may run there")
 	}
 	if len(o.Uncontrolled) > 0 {

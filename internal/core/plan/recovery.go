@@ -60,7 +60,7 @@ func (s recovering) begin() opinion {
 		return pass("recovery %s from backup %s waits for an approval, which is valid for %s", r.Name, r.Seed, span(recoveryApproval))
 	case s.mayHaveQuorum():
 		return pass("recovery %s is not needed: %s", r.Name, s.strength())
-	case s.Cluster.Reachable:
+	case s.answers():
 		return pass("recovery %s is not needed: an API server answers, which none does without a quorum", r.Name)
 	}
 	if v := s.strangers(); v.decided {
@@ -75,6 +75,10 @@ func (s recovering) begin() opinion {
 	given := count(len(r.GiveUp), "machine")
 	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)
 }
+
+// answers reports whether an API server answers, which none does without a quorum. Machines of etcd alone have none: of them only the
+// members tell whether there is a quorum.
+func (s recovering) answers() bool { return s.Cluster.Reachable && !s.Policy.EtcdOnly }
 
 // strangers waits while there are machines that were not given up: what is on them may be newer than the seed.
 func (s recovering) strangers() opinion {
@@ -134,7 +138,7 @@ func (s recovering) fence() opinion {
 				m.Name, s.Recovery.Name)
 		}
 	}
-	if s.Cluster.Reachable {
+	if s.answers() {
 		return wait("RecoveryFencing", "waiting for the API server at %s to be silent: a cluster that answers there is not one of the machines "+
 			"that recovery %s gave up; if it is the right one, delete the recovery", s.Cluster.Endpoint, s.Recovery.Name)
 	}
@@ -156,6 +160,8 @@ func (s recovering) fence() opinion {
 func (s recovering) silence() opinion {
 	c := s.Cluster
 	switch {
+	case s.Policy.EtcdOnly:
+		return pass("machines of etcd alone have no endpoint")
 	case c.SilentSince.IsZero():
 		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know may run "+
 			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)

@@ -315,20 +315,25 @@ func (w *World) booted(h *host) {
 		w.enter(h, raising)
 	case h.seededBy > 0:
 		recovering{w}.plant(h)
-		w.enter(h, raising)
+		climb(w, h)
 	case h.first:
 		w.members, w.leader = nil, nil
 		h.member = w.add(h, false)
 		w.run(h.member)
 		w.begins(h.member)
-		if w.setup.EtcdOnly {
-			w.rise(h)
-			return
-		}
-		w.enter(h, raising)
+		climb(w, h)
 	default:
 		w.enter(h, queuing)
 	}
+}
+
+// climb goes on with a host whose member is the first of a cluster.
+func climb(w *World, h *host) {
+	if w.setup.EtcdOnly {
+		w.rise(h)
+		return
+	}
+	w.enter(h, raising)
 }
 
 // giveUp is kubeadm's end.

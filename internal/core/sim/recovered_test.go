@@ -26,6 +26,12 @@ func neverGoing(s Setup, machines ...int) Setup {
 	return s
 }
 
+// ofEtcd makes a group one of machines of etcd alone.
+func ofEtcd(s Setup) Setup {
+	s.makeEtcdOnly()
+	return s
+}
+
 // withoutKubeconfig deletes the kubeconfig again and again while the recovery of a loss is prepared, begins and waits.
 func withoutKubeconfig() []Event {
 	var all []Event
@@ -54,6 +60,11 @@ var recovered = []struct {
 	{"the kubeconfig is missing, as in another management cluster", recoverable(3, append([]Event{lost(1), lost(2), lost(3)},
 		withoutKubeconfig()...)...), 30 * time.Minute},
 	{"the infrastructure of two never goes, and a person declares them off", neverGoing(recoverable(3, lost(1), lost(2), lost(3)), 1, 2), time.Hour},
+	{"machines of etcd alone, of three one is left", ofEtcd(recoverable(3, lost(2), lost(3))), 30 * time.Minute},
+	{"machines of etcd alone, all are lost, and there is a backup", ofEtcd(recoverable(3, lost(1), lost(2), lost(3))), 30 * time.Minute},
+	{"machines of etcd alone, the only one is lost, and there is a backup", ofEtcd(recoverable(1, lost(1))), 30 * time.Minute},
+	{"machines of etcd alone, the infrastructure of two never goes, and a person declares them off",
+		ofEtcd(neverGoing(recoverable(3, lost(1), lost(2), lost(3)), 1, 2)), time.Hour},
 	{"the controller starts anew in the middle", recoverable(3, lost(2), lost(3),
 		Event{At: time.Hour + 2*time.Minute, Kind: Restart}, Event{At: time.Hour + 150*time.Second, Kind: Restart}), 30 * time.Minute},
 }
@@ -108,13 +119,14 @@ func happens(t *testing.T, worlds int64, least tally, of func(w *World, got tall
 func TestRecoveriesHappen(t *testing.T) {
 	least := tally{
 		"approved": 200, "begun": 150, "ended": 120, "planted": 120, "planted twice": 5, "declared off": 20, "returned after the end": 5,
-		"grown after it": 100, "approved as it was before": 1,
+		"grown after it": 100, "approved as it was before": 1, "ended of etcd alone": 25,
 	}
 	happens(t, 600, least, func(w *World, got tally) {
 		for _, x := range w.recoveries.all {
 			got.count("approved", x.approved != "")
 			got.count("begun", x.begun)
 			got.count("ended", x.ended)
+			got.count("ended of etcd alone", x.ended && w.setup.EtcdOnly)
 			got.count("declared off", x.ended && len(x.off) > 0)
 			got.count("approved as it was before", x.approved != "" && !x.isApproved())
 		}

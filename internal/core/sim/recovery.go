@@ -42,11 +42,18 @@ type Recoverer struct {
 	Outdated bool
 }
 
-// Recovered makes of a seed the Setup of a group of the kind KubeadmControlPlane that loses its quorum, or all of its machines.
+// recoveredEtcdSalt keeps what is drawn of the kind apart from what else is drawn of a seed.
+const recoveredEtcdSalt = 0xe7cd5
+
+// Recovered makes of a seed the Setup of a group of the kind KubeadmControlPlane, or EtcdCluster, that loses its quorum, or all of its
+// machines.
 func Recovered(seed int64) Setup {
 	s := random(seed)
 	r := rand.New(rand.NewSource(seed ^ recoverySalt))
 	s.Replicas, s.External, s.Sturdy, s.Recovers = pick(r, 1, 1, 3, 3, 3, 5), false, false, true
+	if rand.New(rand.NewSource(seed^recoveredEtcdSalt)).Intn(4) == 0 && !s.Serial {
+		s.makeEtcdOnly()
+	}
 	s.drawEager(seed)
 	s.drawOverlap(seed)
 	s.drawInPlace(seed)
@@ -407,7 +414,7 @@ func (r recovering) isHandedOut(h *host) bool {
 	}
 	x := r.w.recoveries.all[i]
 	other := func(o *host) bool { return o != h && o.seededBy == h.seededBy && !o.deleting && !o.isForgotten() }
-	if r.w.reachable() && !r.w.lasts(BlindAPI, 0) {
+	if (recoveryJudge{r}).serves() && !r.w.lasts(BlindAPI, 0) {
 		return false // a cluster that serves is not one of those that were given up
 	}
 	if h.deleting || slices.ContainsFunc(r.w.hosts, other) {

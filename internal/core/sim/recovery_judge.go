@@ -40,6 +40,9 @@ func (r recoveryJudge) isSeededUp(x *recovery) bool {
 	return r.w.reachable() && slices.ContainsFunc(r.w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting })
 }
 
+// serves: an API server answers, which tells that there is a quorum. Machines of etcd alone have none.
+func (r recoveryJudge) serves() bool { return !r.w.setup.EtcdOnly && r.w.reachable() }
+
 // dismisses: a step removes a member of a machine that was given up and joined the cluster of the seed, or takes the leadership from it.
 func (r recoveryJudge) dismisses(s plan.Step) bool {
 	m := r.w.leader
@@ -51,7 +54,7 @@ func (r recoveryJudge) dismisses(s plan.Step) bool {
 
 // judgeSeen: no recovery begins, and no seed is planted, while an API server is seen to answer: there is a quorum.
 func (r recoveryJudge) judgeSeen(o plan.Observed, s plan.Step) {
-	if (s.Verb == plan.BeginRecovery || s.Seed) && o.Cluster.Reachable {
+	if (s.Verb == plan.BeginRecovery || s.Seed) && o.Cluster.Reachable && !r.w.setup.EtcdOnly {
 		r.w.blame("%s, and an API server answers", s)
 	}
 }
@@ -80,7 +83,7 @@ func (r recoveryJudge) judgeBegin(s plan.Step, x *recovery) {
 	switch stranger := r.stranger(x); {
 	case x.begun:
 		w.blame("%s, and it has begun", s)
-	case r.provesQuorum() || w.reachable() && !w.lasts(BlindAPI, 0):
+	case r.provesQuorum() || r.serves() && !w.lasts(BlindAPI, 0):
 		w.blame("%s, and etcd has a quorum", s)
 	case r.hadQuorum():
 		w.blame("%s, and etcd had a quorum a moment ago", s)
@@ -172,7 +175,7 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 
 // hasHeard: the controller has had an answer from the endpoint in the last minute, or has not asked for that long.
 func (w *World) hasHeard() bool {
-	return w.silentSince.IsZero() || w.now.Sub(w.silentSince) < time.Minute
+	return !w.setup.EtcdOnly && (w.silentSince.IsZero() || w.now.Sub(w.silentSince) < time.Minute)
 }
 
 // judgeFenced: no member of the cluster before can answer, but those that were declared off.
@@ -213,7 +216,7 @@ func judgePlanted(w *World, h *host) {
 		w.blame("%s restores backup %s, and a person approved %s", h.name, h.seed.backup, x.approved)
 	case w.recoveries.holds[h.seed.backup] != h.seed.holds:
 		w.blame("%s restores backup %s, which lacks what it held", h.name, h.seed.backup)
-	case w.reachable() && !w.lasts(BlindAPI, 0):
+	case r.serves() && !w.lasts(BlindAPI, 0):
 		w.blame("%s restores backup %s beside a cluster that serves", h.name, h.seed.backup)
 	}
 	if running, all := r.unexcused(w.members); running > all/2 {
@@ -328,7 +331,9 @@ var recoveryDecisions = []personalDecision{
 		x := recovering{w}.current()
 		return x != nil && w.isNamed(said, func(h *host) bool { return h.disowned || h.seededBy != x.id && !slices.Contains(x.giveUp, h.name) })
 	}},
-	{[]string{"RecoveryFencing"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) || w.reachable() }},
+	{[]string{"RecoveryFencing"}, func(w *World, said string) bool {
+		return w.isNamed(said, (*host).remains) || recoveryJudge{recovering{w}}.serves()
+	}},
 	{[]string{"RecoveryFailed", "RecoverySeeding"}, func(w *World, said string) bool {
 		return w.isNamed(said, func(h *host) bool { return h.seededBy > 0 && (!w.works(h) || !w.hasQuorum()) })
 	}},

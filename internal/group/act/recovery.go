@@ -19,7 +19,7 @@ import (
 // Seeder is a kind one of whose machines can restore a seed.
 type Seeder interface {
 	// SeedData returns the bootstrap data, and its format, of a machine that restores the seed of the group's recovery and initialises the
-	// cluster.
+	// cluster; none where the provider of its bootstrap object makes them, as for any other machine.
 	SeedData(ctx context.Context, t *Writer, step plan.Step) (data []byte, format string, err error)
 }
 
@@ -86,6 +86,9 @@ func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Boo
 	if err != nil {
 		return refers, fmt.Errorf("making the bootstrap data of Machine %s: %w", step.Machine, err)
 	}
+	if len(data) == 0 {
+		return refers, nil
+	}
 	made := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: t.Object.GetNamespace(), Name: step.Machine, Labels: map[string]string{clusterv1.ClusterNameLabel: t.Cluster.Name},
@@ -102,8 +105,11 @@ func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Boo
 }
 
 // end cleans what is left of the machines that were given up, and notes that the recovery ended. Cluster API deletes no Node while a
-// control plane has no machine that stays.
+// control plane has no machine that stays. Machines of etcd alone have none.
 func (t recovery) end(ctx context.Context, annotation string) error {
+	if t.Nodeless {
+		return t.note(ctx, annotation)
+	}
 	var err error
 	observe.Aside(ctx, func() { err = t.Files().DropNodes(ctx, t.Cluster, t.goneMachines()) })
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,10 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 )
@@ -140,9 +143,15 @@ func compareRecoveries(a, b *EtcdRecovery) int {
 	return cmp.Or(cmp.Compare(begun(a), begun(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
+// IsOpen reports whether the snapshot of a recovery is handed out: it began, and has not ended.
+func IsOpen(r *EtcdRecovery) bool {
+	begun, ended := r.Annotations[RecoveryBegunAnnotation], r.Annotations[RecoveryEndedAnnotation]
+	return begun != "" && ended == "" && r.DeletionTimestamp.IsZero()
+}
+
 // addRecovery adds the requested recovery.
 func addRecovery(ctx context.Context, t *Observer) error {
-	if !t.Type.Seeds {
+	if !t.Type.Seeds || !t.Spec.HoldsQuorum {
 		return nil
 	}
 	list := &backupv1alpha1.EtcdRecoveryList{}
@@ -153,9 +162,12 @@ func addRecovery(ctx context.Context, t *Observer) error {
 	if err != nil {
 		return fmt.Errorf("listing the EtcdRecoveries of cluster %s: %w", t.Cluster.Name, err)
 	}
-	t.Off = declaredOff(list.Items, t.Cluster.Name, string(t.Cluster.UID))
 	r := RecoveryOf(list.Items, t.Cluster.Name)
-	if r == nil {
+	off := declaredOff(list.Items, t.Cluster.Name, string(t.Cluster.UID))
+	if is, err := isRecovered(ctx, t, r != nil || len(off) > 0); err != nil || !is {
+		return err
+	}
+	if t.Off = off; r == nil {
 		return nil
 	}
 	t.Recovery = r
@@ -167,6 +179,37 @@ func addRecovery(ctx context.Context, t *Observer) error {
 		t.Facts.Recovery.Seed = s.Backup
 	}
 	return nil
+}
+
+// RecoveryTarget returns the object whose machines hold the etcd of a Cluster, and which a seed recovers. The error says why none can.
+func RecoveryTarget(
+	ctx context.Context, c client.Reader, cluster *clusterv1.Cluster,
+) (clusterv1.ContractVersionedObjectReference, error) {
+	target, why, err := kubeadm.RecoveryTarget(ctx, c, cluster)
+	if err == nil && why != "" {
+		err = errors.New(why)
+	}
+	return target, err
+}
+
+// IsOfTarget reports whether a Machine is one of those of what RecoveryTarget returned.
+func IsOfTarget(m *clusterv1.Machine, target clusterv1.ContractVersionedObjectReference) bool {
+	if target.Kind == "EtcdCluster" {
+		return machine.EtcdCluster(m) == target.Name
+	}
+	return machine.IsControlPlane(m)
+}
+
+// isRecovered reports whether the recoveries of a Cluster are those of the group. Of an EtcdCluster they are while the control plane uses it.
+func isRecovered(ctx context.Context, t *Observer, any bool) (bool, error) {
+	if !any || !t.Type.Standalone {
+		return any, nil
+	}
+	target, why, err := kubeadm.RecoveryTarget(ctx, t.Cache, t.Cluster)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return why == "" && target.Kind == t.Type.Kind && target.Name == t.Object.GetName(), nil
 }
 
 // declaredOff returns the machines of a cluster that a person declared off, by approved recoveries that began, and when each was created.

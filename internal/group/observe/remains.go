@@ -26,7 +26,7 @@ func (t remains) add() {
 		return
 	}
 	r := &t.Facts.Remains
-	r.Recoverable, r.ForwardOnly = true, t.ForwardOnly && len(t.Machines) > 0
+	r.Recoverable, r.ForwardOnly = true, t.ForwardOnly && !t.Nodeless && len(t.Machines) > 0
 	r.SeenRevision, r.Seen = int(t.Memory.Furthest.Revision), t.Memory.Furthest.At
 	if last := t.Kind.Status(t.Object).Backup; last != nil {
 		v := last.LastVerified

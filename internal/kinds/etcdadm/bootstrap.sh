@@ -1,13 +1,17 @@
 #!/bin/sh
 # Makes this machine a member of an etcd cluster, with etcdadm. Written by cloud-init; settings.sh beside it says what is wanted:
 # ROLE (init or join), NAME, VERSION, ENDPOINTS (URLs of members, separated by blanks), RELEASE_URL and CONNECT_SECONDS of a download, and the
-# functions etcdadm_download, etcdadm_init and etcdadm_join ENDPOINT.
+# functions etcdadm_download, etcdadm_init and etcdadm_join ENDPOINT. With the role restore also ETCD, the path of its program, and the seed:
+# SEED_ADDRESS, SEED_HOST and SEED_PATH, where it is fetched, SEED_SHA256, and SEED_CLUSTER, the token of the new cluster.
 # Exit code 0: etcd runs here, and votes or is still a learner. Safe to repeat: it never removes the data of a member.
 set -u
 PKI=/etc/etcd/pki
 DATA=/var/lib/etcd/member
 UNIT=etcd.service
 TOOLS=/run/quorate-etcd
+# Where a seed is restored, and what has etcd.service take it from there.
+SEED=/var/lib/quorate-seed
+STARTS=/etc/systemd/system/etcd.service.d/20-quorate-seed.conf
 # Seconds for each: the archive, a place as learner, etcd to run; and for the promotion, which is the controller's work.
 WAIT=600
 PROMOTION=60
@@ -50,6 +54,7 @@ fetch() {
 	done
 	mkdir -p $TOOLS
 	tar -xzf "$ARCHIVE" --strip-components=1 -C $TOOLS --wildcards '*/etcdctl' || die "$ARCHIVE does not hold etcdctl"
+	[ "$ROLE" != restore ] || tar -xzf "$ARCHIVE" --strip-components=1 -C $TOOLS --wildcards '*/etcdutl' || die "$ARCHIVE does not hold etcdutl"
 	# etcd's members are never reached through a proxy.
 	unset HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy
 }
@@ -128,6 +133,43 @@ begin() {
 	etcdadm_init || die "etcdadm init failed"
 }
 
+# obtain fetches the snapshot of the seed and restores it. Its revisions jump, so that each watch and each cache begins anew, and the ID of the
+# cluster is a new one, so that no member of the one before can join it.
+obtain() {
+	umask 077
+	rm -rf $SEED
+	mkdir -p $SEED
+	deadline=$(($(now) + WAIT))
+	until curl --fail --silent --show-error --max-time 3600 --cacert /etc/quorate/etcd/seed.crt --connect-to "$SEED_HOST:443:$SEED_ADDRESS" \
+		--header @/etc/quorate/etcd/seed.token --output $SEED/snapshot.db "https://$SEED_HOST/$SEED_PATH"; do
+		[ "$(now)" -lt $deadline ] || die "no snapshot was handed out within $WAIT s"
+		sleep 1
+	done
+	echo "$SEED_SHA256  $SEED/snapshot.db" | sha256sum -c - || die "the snapshot is not the one that was approved"
+	"$TOOLS/etcdutl" snapshot restore $SEED/snapshot.db --name "$NAME" --initial-cluster "$NAME=$peer" --initial-advertise-peer-urls "$peer" \
+		--initial-cluster-token "$SEED_CLUSTER" --data-dir $SEED/data --bump-revision 1000000000 --mark-compacted ||
+		die "etcdutl $VERSION cannot restore the snapshot"
+	rm -f $SEED/snapshot.db
+	umask 022
+}
+
+restore() {
+	if ! runs; then
+		# etcdadm init removes whatever is there.
+		[ ! -e $DATA ] || die "$DATA exists: refusing to restore a seed over data"
+		obtain
+		etcdadm_init || say "etcdadm init: exit code $?"
+		deadline=$(($(now) + WAIT))
+		until runs; do
+			[ "$(now)" -lt $deadline ] || die "etcd does not run: see its log"
+			sleep 1
+		done
+	fi
+	# From now on etcd.service is the one of any other member.
+	rm -rf $SEED $STARTS /etc/quorate/etcd/seed.token
+	systemctl daemon-reload
+}
+
 join() {
 	end=$(($(now) + WAIT))
 	until runs; do
@@ -173,7 +215,8 @@ metrics
 case $ROLE in
 init) begin ;;
 join) join ;;
-*) die "ROLE is $ROLE, want init or join" ;;
+restore) restore ;;
+*) die "ROLE is $ROLE, want init, join or restore" ;;
 esac
 loopback endpoint status -w fields 2>/dev/null | grep -E '"(Version|IsLearner|MemberID)"' | tr '\n' ' '
 echo

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,11 +24,23 @@ const (
 	Init Role = "init"
 	// Join adds a learner to an etcd cluster.
 	Join Role = "join"
+	// Restore begins an etcd cluster with the data of a seed. It must happen while no member of the cluster before can answer.
+	Restore Role = "restore"
 )
 
 // KeyPair is a certificate and its key, in PEM.
 type KeyPair struct {
 	Cert, Key []byte
+}
+
+// Seed is where a machine fetches the snapshot that it restores.
+type Seed struct {
+	// Host is the name in the server's certificate, Address the host:port at which the server is reached, and Path where the snapshot is.
+	Host, Address, Path string
+	// Certificate is the server's, in PEM, and Token what the machine shows to it.
+	Certificate, Token string
+	// SHA256 is the digest of the snapshot, in hexadecimal, and Cluster what makes the ID of the etcd cluster a new one.
+	SHA256, Cluster string
 }
 
 // Member is the member that a machine is to become.
@@ -43,6 +56,8 @@ type Member struct {
 	Authority KeyPair
 	// Client is what the machine joins with, and etcdctl on it uses.
 	Client KeyPair
+	// Seed is what a machine restores; nil for all roles but Restore.
+	Seed *Seed
 	// Spec is the configuration, valid and with the content of secrets in place of references to them.
 	Spec *bootstrapv1alpha1.EtcdadmConfigSpec
 }
@@ -61,7 +76,19 @@ const (
 	proxyFile    = scriptDir + "proxy.sh"
 	dropIn       = "/etc/systemd/system/etcd.service.d/10-quorate.conf"
 	placeholder  = "/run/cluster-api/placeholder"
+
+	seedCertificate = scriptDir + "seed.crt"
+	seedToken       = scriptDir + "seed.token"
+	startFile       = scriptDir + "start.sh"
+	seedDropIn      = "/etc/systemd/system/etcd.service.d/20-quorate-seed.conf"
 )
+
+// startsSeed has etcd.service run what puts the restored data in their place before it becomes etcd: etcdadm removes all data before it
+// starts the service, and an etcd without data would begin an empty cluster.
+const startsSeed = "[Service]\nExecStart=\nExecStart=/bin/sh " + startFile + "\n"
+
+//go:embed start.sh
+var startScript string
 
 // sentinel is how bootstrap data says that it succeeded, by Cluster API's contract.
 const sentinel = "mkdir -p /run/cluster-api && echo success >/run/cluster-api/bootstrap-success.complete"
@@ -141,6 +168,13 @@ func (m Member) files() []file {
 		{Path: scriptFile, Permissions: "0700", Content: script},
 		{Path: settingsFile, Permissions: secret, Content: m.settings()},
 	}
+	if s := m.Seed; s != nil {
+		all = append(all,
+			file{Path: seedCertificate, Permissions: public, Content: s.Certificate},
+			file{Path: seedToken, Permissions: secret, Content: "Authorization: Bearer " + s.Token + "\n"},
+			file{Path: startFile, Permissions: "0700", Content: startScript},
+			file{Path: seedDropIn, Permissions: public, Content: startsSeed})
+	}
 	if text := m.proxy(); text != "" {
 		all = append(all, file{Path: proxyFile, Permissions: secret, Content: text})
 	}
@@ -197,6 +231,10 @@ func (m Member) settings() string {
 	fmt.Fprintf(&b, "etcdadm_init() { etcdadm init%s; }\n", quoted(named, a.download))
 	// Its flags are those of init without the time for a download.
 	fmt.Fprintf(&b, "etcdadm_join() { timeout %s etcdadm join \"$1\"%s; }\n", joinSeconds, quoted(named, a.release))
+	if s := m.Seed; s != nil {
+		fmt.Fprintf(&b, "SEED_HOST=%s\nSEED_ADDRESS=%s\nSEED_PATH=%s\nSEED_SHA256=%s\nSEED_CLUSTER=%s\nETCD=%s\n",
+			quote(s.Host), quote(s.Address), quote(s.Path), quote(s.SHA256), quote(s.Cluster), quote(path.Join(a.folder, "etcd")))
+	}
 	return b.String()
 }
 
@@ -240,8 +278,13 @@ func quoted(lists ...[]string) string {
 // quote has the shell take a text as it is.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
+// isSecret reports whether a file is of no use once a machine is a member, and opens etcd to whoever reads it.
+func isSecret(file string) bool {
+	return file == authorityKey || file == clientKey || file == seedToken
+}
+
 // WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client
-// certificate, and whether they had any. Each opens etcd to a later reader of the data. The rest stays: it shows what the
+// certificate, and the token for a seed, and whether they had any. Each opens etcd, or its data, to a later reader. The rest stays: it shows what the
 // machine was made from. WithoutKeys leaves data alone that Data has not made.
 func WithoutKeys(data []byte) ([]byte, bool, error) {
 	if strings.HasPrefix(string(data), "{") {
@@ -251,7 +294,7 @@ func WithoutKeys(data []byte) ([]byte, bool, error) {
 	if err := yaml.UnmarshalStrict(data, &c); err != nil {
 		return data, false, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(c.WriteFiles), func(f file) bool { return f.Path == authorityKey || f.Path == clientKey })
+	kept := slices.DeleteFunc(slices.Clone(c.WriteFiles), func(f file) bool { return isSecret(f.Path) })
 	if len(kept) == len(c.WriteFiles) {
 		return data, false, nil
 	}

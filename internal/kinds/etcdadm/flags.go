@@ -109,14 +109,18 @@ type args struct {
 	// releaseURL is where etcd comes from, and connectSeconds how long a connection to it may take.
 	releaseURL     string
 	connectSeconds int
+	// folder is where etcd's programs are installed.
+	folder string
 	// release says where etcd comes from; download that, and how long a connection may take.
 	release, download []string
 	// install are of how etcd is installed, certificate of its certificates, log of etcdadm's own output.
 	install, certificate, log []string
 }
 
-// What etcdadm v0.1.5 takes where a configuration says nothing: the address of releases, and how long a connection to it may take.
+// What etcdadm v0.1.5 takes where a configuration says nothing: the address of releases, how long a connection to it may take, and where
+// etcd's programs are installed.
 const (
+	installFolder  = "/opt/bin/"
 	releases       = "https://github.com/coreos/etcd/releases/download"
 	connectSeconds = 10
 )
@@ -129,6 +133,7 @@ func argsOf(spec *bootstrapv1alpha1.EtcdadmConfigSpec) args {
 		return nil
 	}
 	a := args{version: Version(spec), releaseURL: releases, connectSeconds: connectSeconds, log: given("log-level"), install: given("install-dir"), certificate: given("server-cert-extra-sans")}
+	a.folder = cmp.Or(spec.EtcdadmArgs["install-dir"], installFolder)
 	if url := cmp.Or(spec.ReleaseURL, spec.EtcdadmArgs["release-url"]); url != "" {
 		a.release, a.releaseURL = []string{"--release-url", url}, url
 	}

@@ -184,7 +184,7 @@ func withoutIgnitionKeys(data []byte) ([]byte, bool, error) {
 	if err := json.Unmarshal(data, &c); err != nil || c.Ignition.Version == "" {
 		return data, false, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(c.Storage.Files), func(f ignitionFile) bool { return f.Path == authorityKey || f.Path == clientKey })
+	kept := slices.DeleteFunc(slices.Clone(c.Storage.Files), func(f ignitionFile) bool { return isSecret(f.Path) })
 	if len(kept) == len(c.Storage.Files) {
 		return data, false, nil
 	}

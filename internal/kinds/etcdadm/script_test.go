@@ -3,6 +3,8 @@ package etcdadm
 import (
 	"archive/tar"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +27,7 @@ var programs = map[string]string{
 -4) [ -e DIR/no-route ] || echo "192.0.2.1 via 10.0.0.254 dev eth0 src 10.0.0.5 uid 0" ;;
 -6) [ ! -e DIR/ipv6 ] || echo "2001:db8::1 from :: via fd00::1 dev eth0 proto static src fd00::5 metric 1024 pref medium" ;;
 esac`,
+	"etcd":  `echo etcd >>DIR/calls`,
 	"sleep": `echo "sleep $1" >>DIR/slept; [ ! -e DIR/after ] || . DIR/after`,
 	"curl": `echo "curl $*" | sed 's/curl.*https/curl https/' >>DIR/asked
 case $* in
@@ -32,6 +35,10 @@ case $* in
 	[ ! -e DIR/no-mirror ] || exit 22
 	echo "curl ${*##* }" >>DIR/calls
 	for a; do [ "$next" != --output ] || cp DIR/mirror.tar.gz "$a"; next=$a; done ;;
+*/v1/seeds/*)
+	n=$(cat DIR/seed-fails 2>/dev/null || echo 0)
+	[ $n -eq 0 ] || { echo $((n - 1)) >DIR/seed-fails; exit 22; }
+	for a; do [ "$next" != --output ] || cp DIR/snapshot "$a"; next=$a; done ;;
 */version) cat DIR/version ;; */v3/maintenance/status) cat DIR/downgrade ;; esac`,
 	"uname": `cat DIR/processor 2>/dev/null || echo x86_64`,
 	"systemctl": `echo "systemctl $*" >>DIR/calls
@@ -40,7 +47,9 @@ case $1 in is-active) [ -e DIR/active ] ;; stop) rm -f DIR/active ;; esac`,
 fails() { n=$(cat DIR/$1-fails 2>/dev/null || echo 0); [ $n -gt 0 ] && echo $((n - 1)) >DIR/$1-fails; }
 case $1 in
 download) cp DIR/mirror.tar.gz DIR/cache/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz ;;
-init) fails init && exit 1; touch DIR/active DIR/voter ;;
+init) fails init && exit 1
+	[ ! -e DIR/settings/start.sh ] || { rm -rf DIR/data; sh DIR/settings/start.sh || exit 1; }
+	touch DIR/active DIR/voter ;;
 join) fails join && exit 1; touch DIR/active; exit 1 ;;
 esac`,
 }
@@ -53,6 +62,13 @@ case "$*" in
 *"endpoint status"*) cat DIR/status 2>/dev/null; [ -e DIR/active ] ;;
 *"endpoint health"*) [ -e DIR/voter ] ;;
 esac
+`
+
+// etcdutlScript restores what curl fetched.
+const etcdutlScript = `#!/bin/sh
+echo "etcdutl $*" | sed 's|DIR|.|g' >>DIR/calls
+[ ! -e DIR/unreadable ] || exit 1
+mkdir -p DIR/seed/data/member && cp DIR/seed/snapshot.db DIR/seed/data/member/db
 `
 
 // newerStatus is what etcdctl says of a member that is newer than the machine's etcd.
@@ -93,11 +109,13 @@ func (h *host) pack(name string) {
 	zip := gzip.NewWriter(f)
 	archive := tar.NewWriter(zip)
 	text := strings.ReplaceAll(etcdctlScript, "DIR", h.dir)
-	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "etcd-v3.6.16-linux-amd64/etcdctl", Mode: 0o755, Size: int64(len(text))}); err != nil {
-		h.Fatal(err)
-	}
-	if _, err := archive.Write([]byte(text)); err != nil {
-		h.Fatal(err)
+	for _, p := range []struct{ name, text string }{{"etcdctl", text}, {"etcdutl", strings.ReplaceAll(etcdutlScript, "DIR", h.dir)}} {
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "etcd-v3.6.16-linux-amd64/" + p.name, Mode: 0o755, Size: int64(len(p.text))}); err != nil {
+			h.Fatal(err)
+		}
+		if _, err := archive.Write([]byte(p.text)); err != nil {
+			h.Fatal(err)
+		}
 	}
 	for _, c := range []interface{ Close() error }{archive, zip, f} {
 		if err := c.Close(); err != nil {
@@ -110,11 +128,25 @@ func (h *host) pack(name string) {
 func (h *host) run(role Role, endpoints ...string) (code int, said, calls string) {
 	h.Helper()
 	m := Member{Name: "e-5", Role: role, Endpoints: endpoints, Spec: &bootstrapv1alpha1.EtcdadmConfigSpec{}}
+	if role == Restore {
+		sum := sha256.Sum256([]byte(snapshotText))
+		m.Seed = &Seed{
+			Host: "u.seed.quorate", Address: "10.0.0.9:9446", Path: "v1/seeds/default/r", Token: "t", Cluster: "e-5-u", SHA256: hex.EncodeToString(sum[:]),
+		}
+		m.Spec.EtcdadmArgs = map[string]string{"install-dir": h.dir + "/bin"}
+	}
 	h.write("settings/settings.sh", m.settings())
-	text := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/cache/etcdadm", h.dir+"/cache",
+	replacer := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/cache/etcdadm", h.dir+"/cache",
 		"/run/quorate-etcd", h.dir+"/tools", "/etc/etcd", h.dir+"/etc", "WAIT=600", "WAIT=10", "PROMOTION=60", "PROMOTION=1",
 		// Its clock is what it has slept: a slow host changes nothing.
-		"cut -d. -f1 /proc/uptime", "awk '{ slept += $2 } END { printf \"%d\", slept }' "+h.dir+"/slept").Replace(script)
+		"cut -d. -f1 /proc/uptime", "awk '{ slept += $2 } END { printf \"%d\", slept }' "+h.dir+"/slept",
+		"/var/lib/quorate-seed", h.dir+"/seed", "/etc/systemd/system", h.dir+"/units")
+	text := replacer.Replace(script)
+	if m.Seed != nil {
+		h.write("settings/start.sh", replacer.Replace(startScript))
+		h.write("settings/seed.token", "t")
+		h.write("units/etcd.service.d/20-quorate-seed.conf", startsSeed)
+	}
 	cmd := exec.Command("/bin/sh", "-c", text)
 	cmd.Env = []string{"PATH=" + h.dir + "/bin:/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()
@@ -246,6 +278,60 @@ func TestBootstrapScript(t *testing.T) {
 		h.write("refusal", "too many learner members in cluster\n")
 		if code, said, calls := h.run(Join, one); code != 1 || !strings.Contains(said, "cannot become a learner: too many learner members") || strings.Contains(calls, "etcdadm") {
 			t.Errorf("exit code %d, calls %q\n%s", code, calls, said)
+		}
+	})
+}
+
+// snapshotText is the snapshot that the manager hands out.
+const snapshotText = "all keys\n"
+
+// TestRestoreScript: the data of a seed are etcd's before it starts, and without them it does not start.
+func TestRestoreScript(t *testing.T) {
+	const restored = "etcdutl snapshot restore ./seed/snapshot.db --name e-5 --initial-cluster e-5=https://10.0.0.5:2380 " +
+		"--initial-advertise-peer-urls https://10.0.0.5:2380 --initial-cluster-token e-5-u --data-dir ./seed/data --bump-revision 1000000000 --mark-compacted"
+	for _, test := range []struct {
+		name    string
+		prepare func(*host)
+		code    int
+		said    string // part of it
+		calls   string
+	}{
+		{"a seed", func(*host) {}, 0, "", restored + "; etcdadm init; etcd; systemctl daemon-reload"},
+		{"a seed that comes late", func(h *host) { h.write("seed-fails", "3") }, 0, "", restored + "; etcdadm init; etcd; systemctl daemon-reload"},
+		{"a seed that never comes", func(h *host) { h.write("seed-fails", "99") }, 1, "no snapshot was handed out", ""},
+		{"another snapshot", func(h *host) { h.write("snapshot", "others\n") }, 1, "the snapshot is not the one that was approved", ""},
+		{"a snapshot that cannot be restored", func(h *host) { h.write("unreadable", "") }, 1, "cannot restore the snapshot", restored},
+		{"over data", func(h *host) { h.write("data/member/x", "") }, 1, "refusing to restore a seed over data", ""},
+		{"again", func(h *host) { h.write("active", ""); h.write("data/member/x", "") }, 0, "", "systemctl daemon-reload"},
+		{"etcdadm fails", func(h *host) { h.write("init-fails", "1") }, 1, "etcd does not run", restored + "; etcdadm init"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.write("snapshot", snapshotText)
+			test.prepare(h)
+			code, said, calls := h.run(Restore)
+			if code != test.code || !strings.Contains(said, test.said) || calls != test.calls {
+				t.Errorf("exit code %d, calls %q, want %d and %q\n%s", code, calls, test.code, test.calls, said)
+			}
+			if strings.Contains(calls, "; etcd;") {
+				if data, err := os.ReadFile(h.dir + "/data/member/db"); string(data) != snapshotText {
+					t.Errorf("etcd has the data %q, %v", data, err)
+				}
+			}
+			for _, left := range []string{"seed", "settings/seed.token", "units/etcd.service.d/20-quorate-seed.conf"} {
+				if _, err := os.Stat(filepath.Join(h.dir, left)); code == 0 && err == nil {
+					t.Errorf("%s is left", left)
+				}
+			}
+		})
+	}
+	t.Run("no data", func(t *testing.T) {
+		h := newHost(t)
+		h.write("settings/settings.sh", "ETCD="+h.dir+"/bin/etcd\n")
+		text := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/lib/quorate-seed", h.dir+"/seed").Replace(startScript)
+		if out, err := exec.Command("/bin/sh", "-c", text).CombinedOutput(); err == nil {
+			t.Errorf("etcd starts without data:\n%s", out)
 		}
 	})
 }

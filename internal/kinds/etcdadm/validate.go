@@ -73,7 +73,7 @@ func validateArgs(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) fie
 // own are the files that Quorate writes.
 var own = []string{
 	pkiDir + "ca.crt", authorityKey, pkiDir + "etcdctl-etcd-client.crt", clientKey,
-	dropIn, scriptFile, settingsFile, proxyFile, placeholder,
+	dropIn, scriptFile, settingsFile, proxyFile, placeholder, seedCertificate, seedToken, startFile, seedDropIn,
 }
 
 func validateFiles(files []bootstrapv1.File, at *field.Path) field.ErrorList {

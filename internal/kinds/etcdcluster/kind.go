@@ -47,6 +47,7 @@ func (*Kind) Type() observe.Type {
 		TemplateField:    templateField,
 		Nodeless:         true,
 		Standalone:       true,
+		Seeds:            true,
 		Runs:             "etcd",
 		Authority:        observe.ManagedEtcdAuthority,
 	}
@@ -114,7 +115,7 @@ func (*Kind) Status(object observe.Object) observe.Status {
 }
 
 // Steps implements group.Kind.
-func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, End: k} }
+func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, End: k, Seeds: k} }
 
 // Reports implements group.Kind.
 func (k *Kind) Reports() observe.Reports {

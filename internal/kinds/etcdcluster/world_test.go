@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
@@ -188,7 +189,7 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, bootstrapv1alpha1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme,
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, bootstrapv1alpha1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme, backupv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -313,6 +314,13 @@ func (w *world) looks() string {
 	}
 	for _, m := range w.machines() {
 		text += m.Name + m.ResourceVersion
+	}
+	recoveries := &backupv1alpha1.EtcdRecoveryList{}
+	if err := w.client.List(w.t.Context(), recoveries); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range recoveries.Items {
+		text += r.Name + r.ResourceVersion
 	}
 	return text
 }

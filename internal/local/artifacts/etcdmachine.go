@@ -85,7 +85,7 @@ func (m *maker) etcdLeaves() []cache.Product {
 // etcdMachine is what machines have that run nothing but etcd: etcdadm, and its cache with an archive of each version.
 func (m *maker) etcdMachine() cache.Product {
 	p := cache.Product{
-		Name: "etcd-machine", Version: m.built["etcdadm"].Version, Inputs: cache.Sum("etcd-machine", "1", fmt.Sprint(etcdReleases)),
+		Name: "etcd-machine", Version: m.built["etcdadm"].Version, Inputs: cache.Sum("etcd-machine", "2", fmt.Sprint(etcdReleases)),
 		Needs: []cache.Need{{Bytes: 64 << 20}},
 	}
 	for _, leaf := range m.etcdLeaves() {
@@ -126,7 +126,7 @@ func packEtcd(programs, cacheFolder, version string) error {
 		return errors.Join(err, file.Close())
 	}
 	packed := tar.NewWriter(compressed)
-	for _, name := range []string{"etcd", "etcdctl"} {
+	for _, name := range []string{"etcd", "etcdctl", "etcdutl"} {
 		if err == nil {
 			err = addProgram(packed, filepath.Join(programs, name), path.Join(top, name))
 		}

@@ -80,7 +80,7 @@ func TestPins(t *testing.T) {
 		"kubernetes": {"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubeadm", "kubectl", "kubelet"},
 		"etcd":       {"etcdctl", "etcdutl", "server"},
 		"etcd-3.7":   {"etcdctl", "etcdutl", "server"},
-		"etcd-3.5":   {"etcdctl", "server"},
+		"etcd-3.5":   {"etcdctl", "etcdutl", "server"},
 		"etcdadm":    {"etcdadm"},
 		"containerd": {"containerd", "containerd-shim-runc-v2", "ctr"},
 		"cni":        {"bridge", "host-local", "loopback", "portmap", "ptp"},

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	"github.com/quorate/quorate/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -33,7 +34,9 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, bootstrapv1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, clusterv1.AddToScheme, bootstrapv1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme, backupv1alpha1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,8 +12,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
 	etcdclusterv1alpha1 "github.com/quorate/quorate/api/etcdcluster/v1alpha1"
+	"github.com/quorate/quorate/internal/group/observe"
 	"github.com/quorate/quorate/internal/kinds/etcdadm"
 )
 
@@ -25,6 +28,9 @@ func (r *Controller) addRole(ctx context.Context, s *scope, m *etcdadm.Member) (
 	}
 	if now.UID != s.etcd.UID {
 		return waits(bootstrapv1alpha1.WaitingForEtcdClusterReason, "EtcdCluster %s was made again", s.etcd.Name), nil
+	}
+	if by := s.machine.Annotations[observe.SeededByAnnotation]; by != "" {
+		return r.restore(ctx, s, by, m)
 	}
 	if etcdadm.Initialized(now) {
 		return r.join(ctx, now, m)
@@ -39,6 +45,37 @@ func (r *Controller) join(ctx context.Context, now *etcdclusterv1alpha1.EtcdClus
 		return waits(bootstrapv1alpha1.WaitingForEndpointsReason, "EtcdCluster %s names no member that answers", now.Name), nil
 	}
 	return nil, r.unlock(ctx, now)
+}
+
+// restore has the machine begin an etcd cluster with the seed of the EtcdRecovery of a UID. The controller of EtcdCluster made it for that once
+// no member of the cluster before could answer.
+func (r *Controller) restore(ctx context.Context, s *scope, by string, m *etcdadm.Member) (*obstacle, error) {
+	var all backupv1alpha1.EtcdRecoveryList
+	if err := r.Client.List(ctx, &all, client.InNamespace(s.config.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the EtcdRecoveries of namespace %s: %w", s.config.Namespace, err)
+	}
+	i := slices.IndexFunc(all.Items, func(e backupv1alpha1.EtcdRecovery) bool { return string(e.UID) == by })
+	o := waits(bootstrapv1alpha1.WaitingForSeedReason, "Machine %s restores the seed of an EtcdRecovery, which goes on no more", s.machine.Name)
+	o.unwatched = true
+	if i < 0 || !observe.IsOpen(&all.Items[i]) {
+		return o, nil
+	}
+	found := &all.Items[i]
+	seed := observe.SeedOf(found)
+	if seed == nil || observe.RecoveryApproved(found, string(s.cluster.UID)).IsZero() {
+		o.message = fmt.Sprintf("EtcdRecovery %s is not approved as it is", found.Name)
+		return o, nil
+	}
+	from, err := observe.SeedSourceOf(ctx, r.APIReader, found)
+	if err != nil {
+		return nil, err
+	}
+	m.Role = etcdadm.Restore
+	m.Seed = &etcdadm.Seed{
+		Host: from.Host, Address: from.Address, Path: from.Path, Certificate: from.Certificate, Token: from.TokenOf(s.machine.Name),
+		SHA256: seed.SHA256, Cluster: s.machine.Name + "-" + by,
+	}
+	return nil, nil
 }
 
 // begin has the machine begin the etcd cluster, unless another one may have.

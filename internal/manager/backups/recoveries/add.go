@@ -23,8 +23,8 @@ func Add(mgr ctrl.Manager, kinds []observe.Kind, s Settings, o backups.Options) 
 	if err := backups.AddStores(mgr, kinds, o); err != nil {
 		return err
 	}
-	seeded := slices.IndexFunc(kinds, func(k observe.Kind) bool { return k.Type().Seeds })
-	c := &Controller{Options: o, Kind: kinds[seeded], Address: s.SeedAddress}
+	seeded := slices.DeleteFunc(slices.Clone(kinds), func(k observe.Kind) bool { return !k.Type().Seeds })
+	c := &Controller{Options: o, Kinds: seeded, Address: s.SeedAddress}
 	if err := c.SetupWithManager(mgr); err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@
 package recoveries
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,8 +50,8 @@ type Controller struct {
 	// Client reads from the cache and writes; APIReader reads secrets and stores.
 	Client    client.Client
 	APIReader client.Reader
-	// Kind is the kind of the control planes that can be recovered.
-	Kind observe.Kind
+	// Kinds are the kinds of groups that can be recovered.
+	Kinds []observe.Kind
 	// Address is the host:port at which machines fetch snapshots; empty: none can.
 	Address string
 }
@@ -72,6 +74,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 type recovery struct {
 	*backupv1alpha1.EtcdRecovery
 	cluster *clusterv1.Cluster
+	kind    observe.Kind
 	group   observe.Object
 }
 
@@ -127,26 +130,24 @@ func (c *Controller) prepare(ctx context.Context, r *recovery) error {
 	return c.seek(ctx, r)
 }
 
-// find reads the Cluster and its control plane.
+// find reads the Cluster, and the object whose machines hold its etcd.
 func (c *Controller) find(ctx context.Context, r *recovery) error {
 	cluster := &clusterv1.Cluster{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Spec.ClusterName}, cluster); err != nil {
 		return fmt.Errorf("reading Cluster %s, which spec.clusterName names: %w", r.Spec.ClusterName, err)
 	}
-	if why := kubeadm.Unrecoverable(cluster); why != "" {
-		return fmt.Errorf("%w: %s", errRefused, why)
+	ref, why, err := kubeadm.RecoveryTarget(ctx, c.Client, cluster)
+	if err != nil {
+		return err
 	}
-	ref, kind := cluster.Spec.ControlPlaneRef, c.Kind.Type()
-	group := c.Kind.New()
-	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, group); err != nil {
-		return fmt.Errorf("reading %s %s: %w", kind.Kind, ref.Name, err)
+	i := slices.IndexFunc(c.Kinds, func(k observe.Kind) bool { return k.Type().Group == ref.APIGroup && k.Type().Kind == ref.Kind })
+	if why != "" || i < 0 {
+		return fmt.Errorf("%w: %s", errRefused, cmp.Or(why, ref.Kind+" "+ref.Name+" cannot be recovered"))
 	}
-	if kcp, is := group.(*controlplanev1.KubeadmControlPlane); is {
-		if why := kubeadm.UnrecoverableEtcd(kcp); why != "" {
-			return fmt.Errorf("%w: %s", errRefused, why)
-		}
+	r.cluster, r.kind, r.group = cluster, c.Kinds[i], c.Kinds[i].New()
+	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: ref.Name}, r.group); err != nil {
+		return fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	r.cluster, r.group = cluster, group
 	return nil
 }
 

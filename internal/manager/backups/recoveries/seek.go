@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
@@ -32,11 +33,11 @@ const longest = time.Hour
 // seek finds the backup that is to be restored, or takes it of the survivor, and writes it into the recovery. A seed that stands there
 // already must be what the store says of its backup.
 func (c *Controller) seek(ctx context.Context, r *recovery) error {
-	found, err := observe.FindSurvivors(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(r.group), c.ForwardOnly)
+	found, err := observe.FindSurvivors(ctx, c.Client, r.kind, client.ObjectKeyFromObject(r.group), c.ForwardOnly)
 	if err != nil {
 		return err
 	}
-	files, fingerprints, err := backups.Files(ctx, c.Client, c.APIReader, c.Kind.Type().GroupVersionKind, found)
+	files, fingerprints, err := backups.Files(ctx, c.Client, c.APIReader, r.kind.Type().GroupVersionKind, found)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,11 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	if err != nil {
 		return err
 	}
-	ground := backup.Ground{UID: r.identity(), Kubernetes: c.Kind.Spec(r.group).Version, Fingerprints: fingerprints}
+	ground := backup.Ground{UID: r.identity(), Kubernetes: r.kind.Spec(r.group).Version, Fingerprints: fingerprints}
+	if r.kind.Type().Nodeless {
+		ground.Etcd = found.Facts.Want.EtcdVersion
+		delete(fingerprints, secret.Name(r.cluster.Name, secret.APIServerEtcdClient)) // it is renewed every year
+	}
 	return c.with(ctx, r.EtcdRecovery, ground.UID, func(catalog clusterbackup.Catalog) error {
 		name, member, written := r.Spec.Backup, "", observe.SeedOf(r.EtcdRecovery)
 		switch {
@@ -78,7 +83,7 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 
 // recipients are those for whom the backups of the group are encrypted.
 func (c *Controller) recipients(r *recovery) []string {
-	if spec := c.Kind.Spec(r.group).Backup; spec != nil {
+	if spec := r.kind.Spec(r.group).Backup; spec != nil {
 		return spec.Encryption.Recipients
 	}
 	return nil

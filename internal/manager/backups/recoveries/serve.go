@@ -152,7 +152,7 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	}
 	for i := range list.Items {
 		r := &list.Items[i]
-		if observe.SeedHost(r) != strings.ToLower(hello.ServerName) || !isOpen(r) {
+		if observe.SeedHost(r) != strings.ToLower(hello.ServerName) || !observe.IsOpen(r) {
 			continue
 		}
 		of, err := s.secret(hello.Context(), r.Namespace, observe.SeedSecretName(r))
@@ -165,19 +165,13 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return nil, fmt.Errorf("no recovery that goes on has the name %q", hello.ServerName)
 }
 
-// isOpen reports whether the snapshot of a recovery is handed out: it began, and has not ended.
-func isOpen(r *backupv1alpha1.EtcdRecovery) bool {
-	begun, ended := r.Annotations[backupv1alpha1.RecoveryBegunAnnotation], r.Annotations[backupv1alpha1.RecoveryEndedAnnotation]
-	return begun != "" && ended == "" && r.DeletionTimestamp.IsZero()
-}
-
 // serve answers one machine.
 func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
 	ctx := request.Context()
 	namespace, name, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/v1/seeds/"), "/")
 	r := &backupv1alpha1.EtcdRecovery{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, r)
-	if request.Method != http.MethodGet || err != nil || !isOpen(r) || !s.knows(ctx, r, request) {
+	if request.Method != http.MethodGet || err != nil || !observe.IsOpen(r) || !s.knows(ctx, r, request) {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
@@ -236,8 +230,10 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 	if observe.RecoveryApproved(object, string(r.cluster.UID)).IsZero() {
 		return errors.New("the recovery was changed after it was approved")
 	}
-	if err := s.silent(ctx, r.cluster); err != nil {
-		return err
+	if !r.kind.Type().Nodeless { // machines of etcd alone do not serve there
+		if err := s.silent(ctx, r.cluster); err != nil {
+			return err
+		}
 	}
 	identities, err := s.identities(ctx, object)
 	if err != nil {

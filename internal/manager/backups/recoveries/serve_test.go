@@ -34,6 +34,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/certs"
 	"github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/group/observe"
+	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 	"github.com/quorate/quorate/internal/kinds/stacked"
 	"github.com/quorate/quorate/internal/manager/backups"
 	"github.com/quorate/quorate/internal/manager/kinds"
@@ -83,7 +84,7 @@ func newScene(t *testing.T) *scene {
 	s.c = fake.NewClientBuilder().WithScheme(kinds.Scheme()).WithObjects(cluster, kcp, store, key, kubeconfig(t, "https://127.0.0.1:1", nil)).
 		WithStatusSubresource(&backupv1alpha1.EtcdRecovery{}).Build()
 	s.by = &Controller{
-		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kind: stacked.New(), Address: address,
+		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kinds: []observe.Kind{stacked.New(), etcdcluster.New()}, Address: address,
 	}
 	owner := metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp"}
 	purposes := []string{"ca", "etcd", "proxy", "sa"}
@@ -91,7 +92,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	found := &observe.EtcdMembers{Object: kcp, Cluster: cluster}
-	_, s.fingerprints, err = backups.Files(t.Context(), s.c, s.c, s.by.Kind.Type().GroupVersionKind, found)
+	_, s.fingerprints, err = backups.Files(t.Context(), s.c, s.c, stacked.New().Type().GroupVersionKind, found)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (c *Controller) ofSurvivor(ctx context.Context, r *recovery, of survivor) (
 			return "", "", fmt.Errorf("reading backup %s, which was taken of %s: %w", was.Backup, was.Member, err)
 		}
 	}
-	if c.ForwardOnly {
+	if c.ForwardOnly && !r.kind.Type().Nodeless {
 		return "", "", fmt.Errorf("%w: etcd is reached through the cluster's API server alone (--etcd-forward-only), which answers nothing "+
 			"without a quorum, so that no member can be backed up: name a verified backup, or let the manager reach port 2379 of the machine "+
 			"directly", errRefused)
@@ -117,5 +117,5 @@ func nodeOf(found *observe.EtcdMembers, machine string) (string, error) {
 			return m.Host, nil
 		}
 	}
-	return "", fmt.Errorf("%w: spec.survivor is %q: must be Best or a Machine of the control plane that has its Node", errRefused, machine)
+	return "", fmt.Errorf("%w: spec.survivor is %q: must be Best or a Machine of the control plane that has its Node, or of the EtcdCluster", errRefused, machine)
 }
