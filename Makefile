@@ -124,9 +124,13 @@ lint: $(GOLANGCI) $(ACTIONLINT) ## lint the code and the workflows, and measure 
 
 PAGES ?= $(wildcard *.md .github/*.md docs/*.md docs/*/*.md)
 
+# What golden files record of messages that are put together of several texts.
+MESSAGES ?= internal/core/plan/testdata/explain.txt
+SOURCES ?= api cmd hack internal test tools
+
 .PHONY: prose
-prose: $(VALE) ## check the language of all documents with vale, whose build needs a C compiler; PAGES names some
-	$(VALE) --output=line $(PAGES)
+prose: $(VALE) ## check the language of documents, comments, messages and help with vale, whose build needs a C compiler; PAGES, SOURCES and MESSAGES name some
+	$(GO) run ./hack/prose $(VALE) $(PAGES) $(MESSAGES) $(SOURCES)
 
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; not a part of `make test`: it asks a database on the Internet, and says so where it cannot; GOVULNDB names another one
@@ -231,9 +235,9 @@ IN_PODS := move self-managed helm upgrade-provider
 WITH_S3 := backup-s3
 
 .PHONY: e2e
-e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; CELLS names the file into which RUN=versions writes what it measured; DRILLS, a number or names, and SEED choose those of RUN=recover-drills, RESULTS the file for what came of them; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, decide, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-gate, backup-s3, recover-survivor, recover-all, recover-single, recover-return, recover-forward-only, recover-drills, restore-elsewhere, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
+e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; CELLS names the file into which RUN=versions writes what it measured, and CELL those of its upgrades that are run, or next; DRILLS, a number or names, and SEED choose those of RUN=recover-drills, RESULTS the file for what came of them; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, decide, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-foreign, plan, approve, history, backup, backup-gate, backup-s3, recover-survivor, recover-all, recover-single, recover-return, recover-forward-only, recover-drills, restore-elsewhere, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
 	./bin/quorate artifacts build
-	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' QUORATE_E2E_CELLS='$(if $(CELLS),$(abspath $(CELLS)))' \
+	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' QUORATE_E2E_CELLS='$(if $(CELLS),$(abspath $(CELLS)))' QUORATE_E2E_CELL='$(CELL)' \
 	QUORATE_DRILLS='$(DRILLS)' QUORATE_DRILLS_SEED='$(SEED)' QUORATE_DRILLS_RESULTS='$(if $(RESULTS),$(abspath $(RESULTS)))' \
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 

@@ -28,7 +28,7 @@ rest() {
   step "fresh worlds" show "random worlds of seeds that follow from the commit" make -s nightly
   step fuzz show "every fuzz function, a minute each" make -s fuzz
   step alerts show "alerts, by promtool" make -s alerts
-  step prose hide "the language of documents, by vale, which is built with a C compiler" make -s prose
+  step prose hide "the language of documents, comments and messages, by vale, which is built with a C compiler" make -s prose
   step images show "two builds of an image are equal" make -s image-check
   if [ $root = yes ]; then step e2e show "all lives on real machines" make -s e2e; fi
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../artifacts"
 
 # Two patches of each minor version, for upgrades between them. The module proxy serves more versions than it lists: ask for a patch by its name,
 # by `go list -m k8s.io/kubernetes@v1.37.1`.
-kubernetes='v1.37.2 v1.37.1 v1.36.3 v1.36.2 v1.35.4 v1.35.3 v1.34.4 v1.34.3'
+kubernetes='v1.37.2 v1.37.1 v1.36.5 v1.36.3 v1.35.4 v1.35.3 v1.34.4 v1.34.3'
 kubernetes_commands='kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubeadm kubectl'
 etcd=v3.6.16 etcd37=v3.7.3 etcd35=v3.5.35 etcdadm=v0.1.5 containerd=v2.4.2 cni=v1.9.1 coredns=v1.14.7 clusterapi=v1.14.2
 helm=v4.2.4 certmanager=v1.21.2

@@ -20,8 +20,8 @@ var outside = regexp.MustCompile(`[^a-z0-9-]+`)
 
 // leaseOf returns the lease of a shard, which is what a watch filter and a namespace leave of all objects, for the kinds of some providers.
 // Shards have a lease each: managers that work on different objects must not wait for one another. Control planes keep the lease that all
-// kinds have, whoever works on EtcdadmConfigs beside them: two managers must not work on one control plane because they were installed in
-// different ways into one namespace.
+// kinds have, even if another manager works on EtcdadmConfigs: two managers must not work on one control plane because they were installed
+// in different ways into one namespace.
 func leaseOf(providers []string, filter, namespace string) string {
 	leaseName := leaseName
 	if !slices.Contains(providers, manager.ControlPlaneProvider) {

@@ -56,11 +56,13 @@ func TestLeaseIsReleasedOnExit(t *testing.T) {
 		}
 		return ptr.Deref(lease.Spec.HolderIdentity, "")
 	}
-	s := parse(t, "--leader-elect", "--leader-elect-namespace=default", "--health-addr=0", "--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics")
+	s := parse(t, "--leader-elect", "--leader-elect-namespace=default", "--health-addr=0", "--diagnostics-address=127.0.0.1:0",
+		"--insecure-diagnostics")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, s) }()
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holder() != "", nil })
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return holder() != "", nil })
 	cancel()
 	if end := <-ended; end != nil || err != nil {
 		t.Fatalf("the lease has the holder %q: %v; the manager ended: %v", holder(), err, end)

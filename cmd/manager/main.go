@@ -73,34 +73,44 @@ func (s *settings) add(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &s.serving)
 	feature.MutableGates.AddFlag(fs)
 	fs.StringSliceVar(&s.manager.Providers, "providers", manager.Providers,
-		"Which of Quorate's providers this is, of "+strings.Join(manager.Providers, " and ")+". Empty: none, for a manager that serves the Runtime Extension alone.")
+		"Which of Quorate's providers this is, of "+strings.Join(manager.Providers, " and ")+
+			". Empty: none, for a manager that serves the Runtime Extension alone.")
 	fs.IntVar(&s.headroom, "memory-headroom", 10,
 		"How much of GOMEMLIMIT Go leaves, in percent, where that is set: a container's limit counts more than Go does.")
 	fs.StringVar(&s.manager.Namespace, "namespace", "", "Work on objects of this namespace only. Empty: of all.")
 	fs.StringVar(&s.manager.WatchFilter, "watch-filter", "",
-		"Work on objects only whose label "+clusterv1.WatchLabel+" has this value. Several managers with a value each share a large management cluster.")
+		"Work on objects only whose label "+clusterv1.WatchLabel+
+			" has this value. Several managers with a value each share a large management cluster.")
 	fs.BoolVar(&s.manager.EtcdForwardOnly, "etcd-forward-only", false,
-		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose networks use the same addresses.")
+		"Reach etcd by port-forwards through the clusters' API servers alone. For management clusters that cannot reach machines, or whose "+
+			"networks use the same addresses.")
 	s.manager.Bounds.AddFlags(fs)
 	s.manager.Backups.AddFlags(fs)
 	fs.StringVar(&s.manager.UpgraderImage, "upgrader-image", "",
-		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+upgraders.ConfigMap+" names one. "+
+		"Image that upgrades nodes in place, with %s for the Kubernetes version, where neither a NodeUpgrade nor the ConfigMap "+
+			upgraders.ConfigMap+" names one. "+
 			"Empty: nothing is upgraded in place to versions without one.")
-	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency, "How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
-	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute, "After how long every object is looked at again although nothing was reported.")
+	fs.IntVar(&s.manager.Concurrency, "concurrency", manager.DefaultConcurrency,
+		"How many control planes are worked on at the same time; those that wait for their own API server or etcd are not counted.")
+	fs.DurationVar(&s.manager.SyncPeriod, "sync-period", 10*time.Minute,
+		"After how long every object is looked at again although nothing was reported.")
 	fs.Float32Var(&s.qps, "kube-api-qps", 100, "Requests a second to the management cluster's API server.")
 	fs.IntVar(&s.burst, "kube-api-burst", 200, "Requests to the management cluster's API server in one burst.")
 	fs.BoolVar(&s.version, "version", false, "Print the version of this program, and end.")
 	fs.StringVar(&s.health, "health-addr", ":9440", "Address of the endpoints healthz and readyz.")
-	fs.BoolVar(&s.profiling, "profiling", false, "Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
-	fs.StringVar(&s.profiler, "profiler-address", "", "Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
-	fs.IntVar(&s.webhookPort, "webhook-port", 0, "Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
+	fs.BoolVar(&s.profiling, "profiling", false,
+		"Serve profiles at /debug/pprof/ of the diagnostics endpoint, for those who may read them there.")
+	fs.StringVar(&s.profiler, "profiler-address", "",
+		"Address of an endpoint for profiles, without authentication, for example localhost:6060. Empty: none.")
+	fs.IntVar(&s.webhookPort, "webhook-port", 0,
+		"Port of the webhooks that validate and convert Quorate's kinds. 0: none, for a manager beside one that serves them.")
 	fs.StringVar(&s.webhookCert, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs",
 		"Folder of the certificate and key of webhooks, Runtime Extension and diagnostics endpoint.")
 	fs.StringVar(&s.webhookCertName, "webhook-cert-name", "tls.crt", "File of the certificate.")
 	fs.StringVar(&s.webhookKeyName, "webhook-key-name", "tls.key", "File of the key.")
-	fs.IntVar(&s.manager.Extension.Port, "runtime-extension-port", 0, "Port of the Runtime Extension by which Cluster API's own controllers update machines in place, "+
-		"for an ExtensionConfig that names it. It has the webhooks' certificate. 0: none.")
+	fs.IntVar(&s.manager.Extension.Port, "runtime-extension-port", 0,
+		"Port of the Runtime Extension by which Cluster API's own controllers update machines in place, "+
+			"for an ExtensionConfig that names it. It has the webhooks' certificate. 0: none.")
 	fs.BoolVar(&s.elect, "leader-elect", false, "Work only while holding a lease, so that one of several replicas works.")
 	fs.StringVar(&s.electionNS, "leader-elect-namespace", "", "Namespace of the lease. Empty: the one this runs in.")
 	fs.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "After how long without renewal another replica takes over.")
@@ -143,11 +153,13 @@ func (s *settings) check() error {
 	case !isPort(s.manager.Extension.Port):
 		return fmt.Errorf("--runtime-extension-port=%d: it must be from 0 to %d", s.manager.Extension.Port, math.MaxUint16)
 	case s.profiling && s.serving.InsecureDiagnostics:
-		return errors.New("--profiling, --insecure-diagnostics: profiles are served to those only who prove who they are; leave one of the two out")
+		return errors.New("--profiling, --insecure-diagnostics: profiles are served to those only who prove who they are; leave one of " +
+			"the two out")
 	case s.qps <= 0 || s.burst < 1:
 		return fmt.Errorf("--kube-api-qps=%v, --kube-api-burst=%d: both must be positive", s.qps, s.burst)
 	case !s.electsInOrder():
-		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order", s.retry, s.renew, s.lease)
+		return fmt.Errorf("--leader-elect-...: retry period %s, renew deadline %s and lease duration %s must be positive and grow in this order",
+			s.retry, s.renew, s.lease)
 	}
 	if err := s.manager.Backups.Check(); err != nil {
 		return err
@@ -164,7 +176,8 @@ func (s *settings) checkProviders() error {
 		}
 	}
 	if len(s.manager.Providers) == 0 && s.manager.Extension.Port == 0 {
-		return fmt.Errorf("--providers, --runtime-extension-port: there is nothing to do without one of %s and without the Runtime Extension", known)
+		return fmt.Errorf("--providers, --runtime-extension-port: there is nothing to do without one of %s and without the Runtime Extension",
+			known)
 	}
 	return nil
 }

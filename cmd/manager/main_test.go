@@ -81,8 +81,10 @@ func TestShardsHaveALeaseEach(t *testing.T) {
 	names := map[string]bool{}
 	for _, args := range []string{
 		"", "--watch-filter=a", "--watch-filter=b", "--namespace=a", "--namespace=b",
-		"--providers=bootstrap", "--providers=bootstrap --watch-filter=a", "--namespace=bootstrap", "--watch-filter=bootstrap", "--watch-filter=bootstrap-only",
-		"--providers=bootstrap --namespace=a", "--namespace=a --watch-filter=b", "--namespace=b --watch-filter=a", "--watch-filter=a-b", "--namespace=a-b",
+		"--providers=bootstrap", "--providers=bootstrap --watch-filter=a", "--namespace=bootstrap", "--watch-filter=bootstrap",
+		"--watch-filter=bootstrap-only",
+		"--providers=bootstrap --namespace=a", "--namespace=a --watch-filter=b", "--namespace=b --watch-filter=a", "--watch-filter=a-b",
+		"--namespace=a-b",
 		"--watch-filter=East_1", "--watch-filter=east_1", "--watch-filter=" + strings.Repeat("x", 63) + " --namespace=" + strings.Repeat("y", 63),
 	} {
 		o, err := parse(t, append(strings.Fields(args), "--leader-elect")...).options()
@@ -143,7 +145,8 @@ func TestTLS(t *testing.T) {
 	if !ok {
 		t.Fatalf("webhooks are served by %T", o.WebhookServer)
 	}
-	for name, set := range map[string][]func(*tls.Config){"webhooks": server.Options.TLSOpts, "diagnostics": o.Metrics.TLSOpts, "extension": s.manager.Extension.TLS} {
+	for name, set := range map[string][]func(*tls.Config){"webhooks": server.Options.TLSOpts, "diagnostics": o.Metrics.TLSOpts,
+		"extension": s.manager.Extension.TLS} {
 		cfg := &tls.Config{}
 		for _, f := range set {
 			f(cfg)
@@ -174,7 +177,8 @@ func TestProfiling(t *testing.T) {
 				served++
 			}
 		}
-		if guarded := o.Metrics.SecureServing && o.Metrics.FilterProvider != nil; served > 0 != c.profiles || guarded != c.guarded || o.PprofBindAddress != "" {
+		if guarded := o.Metrics.SecureServing && o.Metrics.FilterProvider != nil; served > 0 != c.profiles || guarded != c.guarded ||
+			o.PprofBindAddress != "" {
 			t.Errorf("%s: %d paths of profiles, guarded %t", c.args, served, guarded)
 		}
 		if _, has := o.Metrics.ExtraHandlers["/debug/flags/v"]; has != c.guarded {
@@ -269,9 +273,11 @@ func TestClusterctlArguments(t *testing.T) {
 		if err := s.check(); err != nil {
 			t.Errorf("%s: %v", c.provider, err)
 		}
-		if !slices.Equal(s.manager.Providers, c.providers) || s.webhookPort != c.webhook || s.manager.Extension.Port != c.extension || s.elect != c.elect ||
+		if !slices.Equal(s.manager.Providers, c.providers) || s.webhookPort != c.webhook || s.manager.Extension.Port != c.extension ||
+			s.elect != c.elect ||
 			s.serving.DiagnosticsAddress != want.serving.DiagnosticsAddress || s.profiling || s.manager.WatchFilter != "" {
-			t.Errorf("%s: providers %q, webhooks at %d, extension at %d, elected %t", c.provider, s.manager.Providers, s.webhookPort, s.manager.Extension.Port, s.elect)
+			t.Errorf("%s: providers %q, webhooks at %d, extension at %d, elected %t", c.provider, s.manager.Providers, s.webhookPort,
+				s.manager.Extension.Port, s.elect)
 		}
 	}
 }
@@ -293,7 +299,8 @@ func checkWebhooks(t *testing.T, s *settings, pod corev1.PodSpec) {
 		t.Fatalf("certificate in %s, mounted: %+v", s.webhookCert, mounts)
 	}
 	scratch := pod.Volumes[1]
-	if mounts[1].MountPath != backups.DefaultScratch || mounts[1].Name != scratch.Name || scratch.EmptyDir.SizeLimit.Value() <= s.manager.Backups.Limits.Disk {
+	if mounts[1].MountPath != backups.DefaultScratch || mounts[1].Name != scratch.Name ||
+		scratch.EmptyDir.SizeLimit.Value() <= s.manager.Backups.Limits.Disk {
 		t.Errorf("the scratch folder is %s, %+v: restores may take %d bytes", mounts[1].MountPath, scratch, s.manager.Backups.Limits.Disk)
 	}
 }
@@ -416,7 +423,8 @@ func checkAvailability(t *testing.T, d *appsv1.Deployment) {
 	var budget policyv1.PodDisruptionBudget
 	var class schedulingv1.PriorityClass
 	read(t, "manager/availability.yaml", &budget, &class)
-	if spec := budget.Spec; !maps.Equal(spec.Selector.MatchLabels, d.Spec.Selector.MatchLabels) || spec.MaxUnavailable.IntValue() != int(*d.Spec.Replicas)-1 {
+	if spec := budget.Spec; !maps.Equal(spec.Selector.MatchLabels, d.Spec.Selector.MatchLabels) ||
+		spec.MaxUnavailable.IntValue() != int(*d.Spec.Replicas)-1 {
 		t.Errorf("the disruption budget is %+v", spec)
 	}
 	pod := d.Spec.Template.Spec
@@ -424,7 +432,8 @@ func checkAvailability(t *testing.T, d *appsv1.Deployment) {
 		t.Errorf("it has the priority %q, the class is %+v", pod.PriorityClassName, class)
 	}
 	resources := pod.Containers[0].Resources
-	if resources.Requests.Memory().IsZero() || resources.Requests.Cpu().IsZero() || resources.Limits.Memory().Cmp(*resources.Requests.Memory()) < 0 {
+	if resources.Requests.Memory().IsZero() || resources.Requests.Cpu().IsZero() ||
+		resources.Limits.Memory().Cmp(*resources.Requests.Memory()) < 0 {
 		t.Errorf("its resources are %+v", resources)
 	}
 	var policy networkingv1.NetworkPolicy

@@ -21,7 +21,7 @@ import (
 // plugin is the name by which kubectl finds this program: kubectl quorate plan.
 const plugin = "kubectl-quorate"
 
-// environment is the process's, and says whether kubectl started it.
+// environment is the process's, and reports whether kubectl started it.
 func environment(name string) string {
 	if name == "QUORATE_KUBECTL" && filepath.Base(os.Args[0]) == plugin {
 		return "1"

@@ -13,7 +13,8 @@ import (
 func ownConditions(root string) ([][3]string, error) {
 	var all [][3]string
 	for _, of := range []struct{ dir, on string }{
-		{"api/controlplane/v1beta2", "KubeadmControlPlane, ControlPlane"}, {"api/infrastructure/v1alpha1", "LocalMachine"}, {"api/bootstrap/v1alpha1", "EtcdadmConfig"}, {"api/upgrade/v1alpha1", "NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade"},
+		{"api/controlplane/v1beta2", "KubeadmControlPlane, ControlPlane"}, {"api/infrastructure/v1alpha1", "LocalMachine"},
+		{"api/bootstrap/v1alpha1", "EtcdadmConfig"}, {"api/upgrade/v1alpha1", "NodeUpgrade, ControlPlaneUpgrade, MachineDeploymentUpgrade"},
 	} {
 		files, err := parse(filepath.Join(root, of.dir))
 		if err != nil {
@@ -37,8 +38,10 @@ func upstreamConditions(root string) ([][3]string, error) {
 	const groups = "KubeadmControlPlane, ControlPlane, EtcdCluster, and their Machines"
 	on := map[string][]string{}
 	for _, of := range []struct{ dir, on string }{
-		{"group", groups}, {"group/observe", groups}, {"group/act", groups}, {"group/status", groups}, {"kinds/stacked", "KubeadmControlPlane and its Machines"},
-		{"kinds/machines", "ControlPlane and its Machines"}, {"kinds/etcdcluster", "EtcdCluster and its Machines"}, {"local/provider", "LocalCluster, LocalMachine"}, {"kinds/etcdadm/provider", "EtcdadmConfig"},
+		{"group", groups}, {"group/observe", groups}, {"group/act", groups}, {"group/status", groups},
+		{"kinds/stacked", "KubeadmControlPlane and its Machines"},
+		{"kinds/machines", "ControlPlane and its Machines"}, {"kinds/etcdcluster", "EtcdCluster and its Machines"},
+		{"local/provider", "LocalCluster, LocalMachine"}, {"kinds/etcdadm/provider", "EtcdadmConfig"},
 	} {
 		values, err := used(filepath.Join(root, "internal", of.dir), known)
 		if err != nil {

@@ -38,7 +38,7 @@ type shown struct {
 // ways are those that a test may declare, in the order of the columns.
 var ways = map[string][]string{"kubernetes": {"created", "replaced", "in-place", "class"}, "etcd": {"created", "replaced", "agrees"}}
 
-// declared is what the tests of the end-to-end package say of themselves.
+// declared is what the tests of the end-to-end package declare about themselves.
 type declared struct {
 	// words are versions that have a name there, such as older.
 	words map[string]string
@@ -285,7 +285,7 @@ What the upgrades of ` + "`make e2e RUN=versions`" + ` took when they were last 
 run one and to write its line. A single machine does not serve while its API server is replaced.
 
 `)
-	b.WriteString(compatibility.Table(compatibility.Upgrades(), measured))
+	b.WriteString(compatibility.Table(compatibility.Rows(compatibility.Upgrades(), measured), measured))
 	return b.String(), nil
 }
 

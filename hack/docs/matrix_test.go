@@ -54,7 +54,8 @@ func TestMatrix(t *testing.T) {
 // TestDeclarations: what a test declares that cannot be meant is an error that says what is valid, and so is a life that names versions and
 // declares nothing.
 func TestDeclarations(t *testing.T) {
-	const begin, end = "package e2e\nvar older, newer = cmp.Or(env, \"v1.35.4\"), cmp.Or(env, \"v1.36.3\")\nvar lives = []life{{\"one\", one}}\n", "func one() { up(older) }\n"
+	const begin, end = "package e2e\nvar older, newer = cmp.Or(env, \"v1.35.4\"), cmp.Or(env, \"v1.36.3\")\nvar lives = []life{{\"one\", " +
+		"one}}\n", "func one() { up(older) }\n"
 	for declares, want := range map[string]string{
 		"":                                  "one names versions of Kubernetes: must declare what it shows",
 		"kubernetes replaced older>newer":   "",

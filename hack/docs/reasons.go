@@ -55,9 +55,12 @@ func distinct(all []reason) []reason {
 
 // waits are what the rules wait for, and what else a group tells without them: chores, and why it is not looked at.
 func waits(root string) (section, error) {
-	s := section{id: "waits", ends: true, title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a KubeadmControlPlane, ControlPlane or EtcdCluster, of `quorate explain`, of " +
-		"events and of the label `reason` of metrics, while `status.plan.step` is `Wait`. What it waits for, with names and numbers, is the message beside it. The wait for the end of its own step has no event beside that of the step. " +
-		"The last column has what a person uses to end it, a choice of [`quorate decide`](decide.md), another command, or a field, and then what ends it by itself."}
+	s := section{id: "waits", ends: true, title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a " +
+		"KubeadmControlPlane, ControlPlane or EtcdCluster, of `quorate explain`, of " +
+		"events and of the label `reason` of metrics, while `status.plan.step` is `Wait`. What it waits for, with names and numbers, is the " +
+		"message beside it. The wait for the end of its own step has no event beside that of the step. " +
+		"The last column has what a person uses to end it, a choice of [`quorate decide`](decide.md), another command, or a field, and then " +
+		"what ends it by itself."}
 	steps := map[string]bool{plan.ChoreReason: true} // words of steps that are taken, which need no advice, and the one that stands for others
 	for _, r := range plan.Rules() {
 		for _, g := range r.Gives {
@@ -67,7 +70,8 @@ func waits(root string) (section, error) {
 			steps[g.Word] = steps[g.Word] || g.Verb != plan.Wait
 		}
 	}
-	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines", "kinds/etcdcluster"} {
+	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines",
+		"kinds/etcdcluster"} {
 		path := filepath.Join(root, "internal", dir)
 		words, err := written(path, map[string]int{"reportUnmanaged": 2})
 		if err != nil {
@@ -93,7 +97,8 @@ func waits(root string) (section, error) {
 
 // workers are the reasons of MachineDeployments that are changed in place.
 func workers(root string) (section, error) {
-	s := section{id: "workers", title: "Workers that are changed in place", intro: "Of the condition `Progressing` of a MachineDeploymentUpgrade, and of events of its MachineDeployment."}
+	s := section{id: "workers", title: "Workers that are changed in place", intro: "Of the condition `Progressing` of a " +
+		"MachineDeploymentUpgrade, and of events of its MachineDeployment."}
 	dir := filepath.Join(root, "internal/core/workerplan")
 	words, err := written(dir, map[string]int{"wait": 0, "do": 1})
 	for _, word := range words {
@@ -104,29 +109,36 @@ func workers(root string) (section, error) {
 
 // upgrades are the reasons of NodeUpgrades and ControlPlaneUpgrades.
 func upgrades(root string) (section, error) {
-	s := section{id: "upgrades", title: "Upgrades in place", intro: "Of the condition `Progressing` of a NodeUpgrade or a ControlPlaneUpgrade, and of the conditions of a NodeUpgrade's steps. " +
+	s := section{id: "upgrades", title: "Upgrades in place", intro: "Of the condition `Progressing` of a NodeUpgrade or a " +
+		"ControlPlaneUpgrade, and of the conditions of a NodeUpgrade's steps. " +
 		"`kubectl -n NAMESPACE describe nodeupgrade NAME` shows all."}
-	return s, s.fromConstants(filepath.Join(root, "api", "upgrade", "v1alpha1"), func(c constant) bool { return strings.HasPrefix(c.of, "Reasons of") })
+	return s, s.fromConstants(filepath.Join(root, "api", "upgrade", "v1alpha1"),
+		func(c constant) bool { return strings.HasPrefix(c.of, "Reasons of") })
 }
 
 // joins are the causes for which a machine cannot join.
 func joins(root string) (section, error) {
-	s := section{id: "joins", title: "Machines that cannot join", intro: "Of the condition `BootstrapSucceeded` of a LocalMachine. [operating.md](operating.md#a-machine-that-cannot-join) has more."}
-	return s, s.fromConstants(filepath.Join(root, "internal/cluster/joinfailure"), func(c constant) bool { return strings.HasPrefix(c.of, "The causes") })
+	s := section{id: "joins", title: "Machines that cannot join", intro: "Of the condition `BootstrapSucceeded` of a LocalMachine. " +
+		"[operating.md](operating.md#a-machine-that-cannot-join) has more."}
+	return s, s.fromConstants(filepath.Join(root, "internal/cluster/joinfailure"),
+		func(c constant) bool { return strings.HasPrefix(c.of, "The causes") })
 }
 
 // localMachines are the reasons of LocalMachines, LocalClusters, and of images that are brought to local machines.
 func localMachines(root string) (section, error) {
-	s := section{id: "local", title: "Local machines and clusters", intro: "Of the conditions of LocalMachines and LocalClusters (`quorate up`), and of `ImagesAvailable` of a NodeUpgrade."}
+	s := section{id: "local", title: "Local machines and clusters", intro: "Of the conditions of LocalMachines and LocalClusters (`quorate " +
+		"up`), and of `ImagesAvailable` of a NodeUpgrade."}
 	if err := s.fromConstants(filepath.Join(root, "api", "infrastructure", "v1alpha1"), isReason); err != nil {
 		return s, err
 	}
-	return s, s.fromConstants(filepath.Join(root, "internal/local/provider"), func(c constant) bool { return strings.HasPrefix(c.name, "images") && strings.Contains(c.of, "easons") })
+	return s, s.fromConstants(filepath.Join(root, "internal/local/provider"),
+		func(c constant) bool { return strings.HasPrefix(c.name, "images") && strings.Contains(c.of, "easons") })
 }
 
 // etcdadmConfigs are the reasons of EtcdadmConfigs.
 func etcdadmConfigs(root string) (section, error) {
-	s := section{id: "etcdadm", title: "EtcdadmConfigs", intro: "Of the conditions `DataSecretAvailable` and `CertificatesAvailable` of an EtcdadmConfig."}
+	s := section{id: "etcdadm", title: "EtcdadmConfigs", intro: "Of the conditions `DataSecretAvailable` and `CertificatesAvailable` of an " +
+		"EtcdadmConfig."}
 	return s, s.fromConstants(filepath.Join(root, "api", "bootstrap", "v1alpha1"), isReason)
 }
 
@@ -151,13 +163,15 @@ func (s *section) fromConstants(dir string, is func(constant) bool) error {
 
 // conditions are the reasons that Cluster API has a word for, and that Quorate writes.
 func conditions(root string) (section, error) {
-	s := section{id: "conditions", title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, EtcdCluster, or that these write on their Machines. The words are Cluster API's. " +
+	s := section{id: "conditions", title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, EtcdCluster, or " +
+		"that these write on their Machines. The words are Cluster API's. " +
 		"The condition's type says of what, its message which machine or member."}
 	known, err := upstreamConstants(root, "Reason")
 	if err != nil {
 		return s, err
 	}
-	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines", "kinds/etcdcluster", "local/provider", "kinds/etcdadm/provider"} {
+	for _, dir := range []string{"group", "group/observe", "group/act", "group/status", "kinds/stacked", "kinds/machines", "kinds/etcdcluster",
+		"local/provider", "kinds/etcdadm/provider"} {
 		words, err := used(filepath.Join(root, "internal", dir), known)
 		if err != nil {
 			return s, err

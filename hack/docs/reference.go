@@ -88,7 +88,8 @@ func kindPage(k apiextensionsv1.CustomResourceDefinition, upstream map[string]bo
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.path, f.kind, code(f.preset), f.bounds, f.says)
 		}
 		if len(others) > 0 {
-			fmt.Fprintf(&b, "\nFields that are described elsewhere, by %s, by Kubernetes, or in the version that is stored:\n\n| field | type |\n| --- | --- |\n", "[Cluster API]("+upstreamDocs+")")
+			fmt.Fprintf(&b, "\nFields that are described elsewhere, by %s, by Kubernetes, or in the version that is stored:\n\n| field | type "+
+				"|\n| --- | --- |\n", "[Cluster API]("+upstreamDocs+")")
 		}
 		for _, f := range others {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", f.path, f.kind)
@@ -107,8 +108,10 @@ func code(text string) string {
 
 // events are what is told in events, by the folder and the reason that the code gives there. A place that is not here is an error.
 var events = map[string]string{
-	"group d.Reason":         "KubeadmControlPlane, ControlPlane, EtcdCluster: a step, or a wait. The reason is one of [rules.md](../rules.md), the action is the step, Warning where a person has to look",
-	`group "StepFailed"`:     "KubeadmControlPlane, ControlPlane, EtcdCluster: StepFailed, a Warning: the step failed and is tried again; the message has the error",
+	"group d.Reason": "KubeadmControlPlane, ControlPlane, EtcdCluster: a step, or a wait. The reason is one of " +
+		"[rules.md](../rules.md), the action is the step, Warning where a person has to look",
+	`group "StepFailed"`: "KubeadmControlPlane, ControlPlane, EtcdCluster: StepFailed, a Warning: the step failed and is tried again; " +
+		"the message has the error",
 	"nodeupgrade is.Reason":  "NodeUpgrade: the reason of its condition `Progressing`, action `Upgrade`",
 	"workerupgrade d.Reason": "MachineDeployment: the reasons of workers that are changed in place, the action is the step",
 }
@@ -116,8 +119,10 @@ var events = map[string]string{
 // conditionsPage has all conditions and events.
 func conditionsPage(root string) (string, error) {
 	var b strings.Builder
-	b.WriteString(generated + "# Conditions and events\n\nThis page lets you look up each condition and event, and the objects that have it.\n\n")
-	b.WriteString("[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor read on these objects.\n\n" +
+	b.WriteString(generated + "# Conditions and events\n\nThis page lets you look up each condition and event, and the objects that have " +
+		"it.\n\n")
+	b.WriteString("[troubleshooting.md](../troubleshooting.md) has their reasons. Those that Cluster API has a name for are written\nor " +
+		"read on these objects.\n\n" +
 		"| condition | on | what it is |\n| --- | --- | --- |\n")
 	own, err := ownConditions(root)
 	if err != nil {

@@ -75,7 +75,8 @@ func troubleshooting(sections []section, all advices) string {
 
 This page lets you look up why Quorate waits, and what ends that.
 
-Whatever Quorate waits for has a reason: one word, the same in conditions, events, metrics and ` + "`quorate explain`" + `. Read first the message beside
+Whatever Quorate waits for has a reason: one word, the same in conditions, events, metrics and ` + "`quorate explain`" +
+		`. Read first the message beside
 it, which has names and numbers:
 
     kubectl -n NAMESPACE get KIND NAME -o jsonpath='{.status.plan.rule}{"\n"}{.status.plan.reason}{"\n"}{.status.plan.message}{"\n"}'

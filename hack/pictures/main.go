@@ -1,5 +1,5 @@
-// Command pictures draws the pictures of README.md: docs/pictures/status.svg from what `quorate status` printed
-// (docs/pictures/status.txt), and docs/pictures/rollout.svg from a golden file of internal/core/sim, a simulated life.
+// Command pictures draws the pictures of README.md. The picture status.svg is made from what `quorate status` printed
+// (docs/pictures/status.txt). The picture rollout.svg is made from a golden file of internal/core/sim, a simulated life.
 package main
 
 import (

@@ -25,8 +25,8 @@ var gated = []string{programs.APIServer, programs.ControllerManager, programs.Sc
 // gate is a line of a program's help on feature gates.
 var gate = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]+)=true\|false`)
 
-// gateNames collects the names of feature gates that programs of a version may take: from its sources, from the help of the programs, which
-// has no gates that are locked, and from other tables, for those of client-go that are locked.
+// gateNames collects the names of feature gates that programs of a version may take. They come from its sources and from the help of the
+// programs, which has no locked gates. Locked ones of client-go come from other tables.
 func gateNames(kubernetes string, of map[string]string) ([]string, error) {
 	names, err := sourceGates(kubernetes)
 	if err != nil {

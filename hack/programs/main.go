@@ -1,5 +1,5 @@
-// Command programs writes the table of a version of Kubernetes for internal/core/programs: the flags that its programs name in their help,
-// and those that they take without naming them, which other tables have; and the feature gates that each of them takes. The artifacts of
+// Command programs writes the table of a version of Kubernetes for internal/core/programs. It has the flags that programs name in their
+// help, those that they take without naming them, which other tables have, and the feature gates that each program takes. The artifacts of
 // the version must be built: `quorate artifacts build VERSION`.
 //
 //	go run ./hack/programs VERSION...
@@ -113,7 +113,8 @@ func builtPrograms(kubernetes string) (map[string]string, error) {
 	found := map[string]string{}
 	for name, pattern := range map[string]string{
 		programs.APIServer: "kubernetes-" + kubernetes + "-*", programs.ControllerManager: "kubernetes-" + kubernetes + "-*",
-		programs.Scheduler: "kubernetes-" + kubernetes + "-*", programs.Kubelet: "kubernetes-" + kubernetes + "-*", programs.Etcd: "etcd*-v" + etcd + "-*",
+		programs.Scheduler: "kubernetes-" + kubernetes + "-*", programs.Kubelet: "kubernetes-" + kubernetes + "-*", programs.Etcd: "etcd*-v" +
+			etcd + "-*",
 	} {
 		paths, err := filepath.Glob(filepath.Join(cache, pattern, name))
 		if err != nil || len(paths) == 0 {

@@ -37,7 +37,8 @@ func run(ctx context.Context) error {
 	public := flag.String("public-key", os.Getenv("QUORATE_RELEASE_PUBLIC_KEY"),
 		"PEM file with the ed25519 public key for verify. Defaults to that of QUORATE_RELEASE_PUBLIC_KEY.")
 	architectures := flag.String("architectures", "", "What to build for, separated by blanks. Defaults to all.")
-	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. Defaults to all that are pinned but the oldest, from which upgrades begin.")
+	kubernetes := flag.String("kubernetes", "", "Versions of Kubernetes for which upgraders' images are made, separated by blanks, or none. "+
+		"Defaults to all that are pinned but the oldest, from which upgrades begin.")
 	bundles := flag.String("bundles", "",
 		"Versions of Kubernetes for which bundles are made, separated by blanks, or none. Defaults to the version that 'quorate up' uses.")
 	flag.Parse()

@@ -17,7 +17,8 @@ func TestAdvertisedAddress(t *testing.T) {
 		}
 	}
 	managed := func(s *controlplanev1.KubeadmControlPlaneSpec) {
-		s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"}
+		s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster",
+			Name: "demo-etcd"}
 	}
 	for _, test := range []struct {
 		address string

@@ -99,7 +99,7 @@ func readGuarded(req admission.Request) (before, after guarded, err error) {
 	return before, after, errors.Join(err, json.Unmarshal(req.Object.Raw, &after))
 }
 
-// Handle puts who approved or decided, and when, beside that. Nobody else writes it: what a request says of it is replaced.
+// Handle puts who approved or decided, and when, beside that. Nothing else writes it: what a request contains there is replaced.
 func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) admission.Response {
 	before, after, err := readGuarded(req)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 func backups(change func(*controlplanev1.BackupSpec)) *controlplanev1.BackupSpec {
-	b := &controlplanev1.BackupSpec{StoreRef: controlplanev1.BackupStoreReference{Name: "s"}, Schedule: "0 */6 * * *", TimeZone: "Europe/Berlin"}
+	b := &controlplanev1.BackupSpec{StoreRef: controlplanev1.BackupStoreReference{Name: "s"}, Schedule: "0 */6 * * *",
+		TimeZone: "Europe/Berlin"}
 	b.Encryption.Recipients = []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}
 	if change != nil {
 		change(b)
@@ -78,15 +79,19 @@ func TestBackupBefore(t *testing.T) {
 func TestBackup(t *testing.T) {
 	for want, b := range map[string]*controlplanev1.BackupSpec{
 		"": backups(nil),
-		`spec.backup.schedule: Invalid value: "every day": schedule "every day": must be five fields of cron`:       backups(func(b *controlplanev1.BackupSpec) { b.Schedule = "every day" }),
-		`spec.backup.timeZone: Invalid value: "Mars": timeZone "Mars": must be a name of the IANA`:                  backups(func(b *controlplanev1.BackupSpec) { b.TimeZone = "Mars" }),
-		`spec.backup.encryption.recipients[0]: Invalid value: "AGE-SECRET": recipient "AGE-SECRET": must be one pu`: backups(func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = "AGE-SECRET" }),
+		`spec.backup.schedule: Invalid value: "every day": schedule "every day": must be five fields of cron`: backups(
+			func(b *controlplanev1.BackupSpec) { b.Schedule = "every day" }),
+		`spec.backup.timeZone: Invalid value: "Mars": timeZone "Mars": must be a name of the IANA`: backups(
+			func(b *controlplanev1.BackupSpec) { b.TimeZone = "Mars" }),
+		`spec.backup.encryption.recipients[0]: Invalid value: "AGE-SECRET": recipient "AGE-SECRET": must be one pu`: backups(
+			func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = "AGE-SECRET" }),
 	} {
 		spec := field.NewPath("spec")
 		for kind, got := range map[string]field.ErrorList{
 			"a control plane": checkBackup(nil, b, "", spec),
-			"ControlPlane":    validateSpec(&controlplanev1alpha1.ControlPlaneSpec{}, &controlplanev1alpha1.ControlPlaneSpec{CommonSpec: controlplanev1alpha1.CommonSpec{Backup: b}}, names{"a", "b"}, spec),
-			"EtcdCluster":     validateEtcd(&etcdclusterv1alpha1.CommonSpec{Backup: b}, spec),
+			"ControlPlane": validateSpec(&controlplanev1alpha1.ControlPlaneSpec{},
+				&controlplanev1alpha1.ControlPlaneSpec{CommonSpec: controlplanev1alpha1.CommonSpec{Backup: b}}, names{"a", "b"}, spec),
+			"EtcdCluster": validateEtcd(&etcdclusterv1alpha1.CommonSpec{Backup: b}, spec),
 		} {
 			if text := got.ToAggregate(); (text == nil) != (want == "") || text != nil && !strings.Contains(text.Error(), want) {
 				t.Errorf("%s: %v, want %q", kind, text, want)
@@ -97,7 +102,8 @@ func TestBackup(t *testing.T) {
 		}
 	}
 	secret := "age-secret-key-1QQPQQQQ"
-	got := checkBackup(nil, backups(func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = secret }), "", field.NewPath("spec")).ToAggregate()
+	got := checkBackup(nil, backups(func(b *controlplanev1.BackupSpec) { b.Encryption.Recipients[0] = secret }), "",
+		field.NewPath("spec")).ToAggregate()
 	if got == nil || strings.Contains(got.Error(), secret) || !strings.Contains(got.Error(), "private key") {
 		t.Errorf("a private key: %v", got)
 	}
@@ -131,7 +137,8 @@ func TestBackupElsewhere(t *testing.T) {
 	}
 	kcp := &controlplanev1.KubeadmControlPlane{}
 	kcp.Spec.Version, kcp.Spec.Backup = "v1.36.3", backups(nil)
-	kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "e"}
+	kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster",
+		Name: "e"}
 	if err := refusal(nil, kcp); err == nil || !strings.Contains(err.Error(), "set its spec.backup") {
 		t.Error(err)
 	}

@@ -29,19 +29,24 @@ func TestUpgradesByHand(t *testing.T) {
 		group      string
 		deployment string
 	}{
-		"by a person":                 {nil, `Invalid value: "no controller": must be KubeadmControlPlane demo-cp: Quorate creates`, `must be MachineDeployment demo-cp: Quorate creates`},
-		"of another control plane":    {controlledBy(kcp, "other"), `Invalid value: "KubeadmControlPlane other": must be KubeadmControlPlane demo-cp`, "must be MachineDeployment demo-cp"},
-		"of another kind":             {controlledBy(cp, "demo-cp"), `Invalid value: "ControlPlane demo-cp": must be`, `Invalid value: "ControlPlane demo-cp": must be`},
+		"by a person": {nil, `Invalid value: "no controller": must be KubeadmControlPlane demo-cp: Quorate creates`,
+			`must be MachineDeployment demo-cp: Quorate creates`},
+		"of another control plane": {controlledBy(kcp, "other"),
+			`Invalid value: "KubeadmControlPlane other": must be KubeadmControlPlane demo-cp`, "must be MachineDeployment demo-cp"},
+		"of another kind": {controlledBy(cp, "demo-cp"), `Invalid value: "ControlPlane demo-cp": must be`,
+			`Invalid value: "ControlPlane demo-cp": must be`},
 		"of an owner without control": {notController, `Invalid value: "no controller": must be`, `Invalid value: "no controller": must be`},
 		"of the control plane":        {controlledBy(kcp, "demo-cp"), "", "must be MachineDeployment demo-cp"},
-		"of it, in an older version":  {controlledBy(schema.GroupVersionKind{Group: kcp.Group, Version: "v1beta1", Kind: kcp.Kind}, "demo-cp"), "", "must be"},
-		"of the MachineDeployment":    {controlledBy(md, "demo-cp"), "must be KubeadmControlPlane demo-cp", ""},
+		"of it, in an older version": {controlledBy(schema.GroupVersionKind{Group: kcp.Group, Version: "v1beta1", Kind: kcp.Kind}, "demo-cp"),
+			"", "must be"},
+		"of the MachineDeployment": {controlledBy(md, "demo-cp"), "must be KubeadmControlPlane demo-cp", ""},
 	} {
 		u := &upgradev1.ControlPlaneUpgrade{ObjectMeta: metav1.ObjectMeta{Name: "u", OwnerReferences: test.owners}}
 		u.Spec.ControlPlane = clusterv1.ContractVersionedObjectReference{APIGroup: kcp.Group, Kind: kcp.Kind, Name: "demo-cp"}
 		_, err := controlPlaneUpgrades(nil).ValidateCreate(t.Context(), u)
 		check(t, name, err, test.group)
-		if err != nil && !strings.Contains(err.Error(), "set its spec.version and spec.inPlace.policy; to upgrade one node, create a NodeUpgrade") {
+		if err != nil && !strings.Contains(err.Error(),
+			"set its spec.version and spec.inPlace.policy; to upgrade one node, create a NodeUpgrade") {
 			t.Errorf("%s: it does not say what to do: %v", name, err)
 		}
 		if _, err := controlPlaneUpgrades(nil).ValidateUpdate(t.Context(), u, u.DeepCopy()); err != nil {
@@ -62,7 +67,8 @@ func TestUpgradesByHand(t *testing.T) {
 
 // TestNeededByHand: the annotation that asks others for an upgrade in place is refused on an object that leaves none to others.
 func TestNeededByHand(t *testing.T) {
-	const refused = `metadata.annotations[controlplane.cluster.x-k8s.io/in-place-upgrade-needed]: Invalid value: "v1.37.0": must not be set by hand`
+	const refused = `metadata.annotations[controlplane.cluster.x-k8s.io/in-place-upgrade-needed]: Invalid value: "v1.37.0": must not be set ` +
+		`by hand`
 	for _, test := range []struct {
 		name   string
 		had    bool

@@ -53,7 +53,8 @@ func (v *ControlPlane) ValidateDelete(context.Context, *controlplanev1alpha1.Con
 }
 
 // validate refuses a control plane with what is wrong already, or with fields of its spec that could not be carried out.
-func (v *ControlPlane) validate(before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane, wrong field.ErrorList) error {
+func (v *ControlPlane) validate(before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane,
+	wrong field.ErrorList) error {
 	// The label is missing until the control plane has a cluster.
 	of := names{controlPlane: cp.Name, cluster: cmp.Or(cp.Labels[clusterv1.ClusterNameLabel], "cluster")}
 	wrong = append(wrong, validateSpec(before, &cp.Spec, of, field.NewPath("spec"))...)
@@ -75,7 +76,8 @@ func validateSpec(before, after *controlplanev1alpha1.ControlPlaneSpec, of names
 		}
 	}
 	if !equality.Semantic.DeepEqual(before.Selector, after.Selector) {
-		all = append(all, metav1validation.ValidateLabelSelector(after.Selector, metav1validation.LabelSelectorValidationOptions{}, spec.Child("selector"))...)
+		all = append(all, metav1validation.ValidateLabelSelector(after.Selector, metav1validation.LabelSelectorValidationOptions{},
+			spec.Child("selector"))...)
 	}
 	if !equality.Semantic.DeepEqual(before.ProviderSpec, after.ProviderSpec) {
 		all = append(all, validateInline(after.ProviderSpec.Value, spec.Child("providerSpec", "value"))...)
@@ -135,7 +137,8 @@ func validateInline(value *runtime.RawExtension, path *field.Path) field.ErrorLi
 		return field.ErrorList{field.Invalid(path, string(value.Raw), fmt.Sprintf("an infrastructure machine is accepted: %v", err))}
 	}
 	meta := clusterv1.ObjectMeta{Labels: object.Metadata.Labels, Annotations: object.Metadata.Annotations}
-	all := append(checkKind(machine.InfrastructureRef, object.GroupVersionKind().GroupKind(), path.Child("kind")), meta.Validate(path.Child("metadata"))...)
+	all := append(checkKind(machine.InfrastructureRef, object.GroupVersionKind().GroupKind(), path.Child("kind")),
+		meta.Validate(path.Child("metadata"))...)
 	rest := object.Metadata
 	// The schema refuses names.
 	rest.Labels, rest.Annotations, rest.Name, rest.GenerateName = nil, nil, "", ""
@@ -160,7 +163,8 @@ func validateTaints(taints []clusterv1.MachineTaint, path *field.Path) field.Err
 			all = append(all, field.Invalid(key, taint.Key, wrong))
 		}
 		if reserved(taint.Key) {
-			all = append(all, field.Invalid(key, taint.Key, "Cluster API, the kubelet or a cloud's controllers set this taint; others, and node.kubernetes.io/out-of-service, are accepted"))
+			all = append(all, field.Invalid(key, taint.Key, "Cluster API, the kubelet or a cloud's controllers set this taint; others, and "+
+				"node.kubernetes.io/out-of-service, are accepted"))
 		}
 	}
 	return all

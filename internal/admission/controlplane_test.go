@@ -35,7 +35,8 @@ func machinesRows() []machinesRow {
 	}
 	inline := func(value string) func(*common, *meta, *taints) {
 		return func(c *common, _ *meta, _ *taints) {
-			c.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1","kind":"LocalMachine"` + value + `}`)}
+			c.ProviderSpec.Value = &runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1","kind":"LocalMachine"` + value + `}`)}
 		}
 	}
 	taint := func(key string) func(*common, *meta, *taints) {
@@ -46,30 +47,45 @@ func machinesRows() []machinesRow {
 	return []machinesRow{
 		{"as it is", func(*common, *meta, *taints) {}, ""},
 		{"a selector", selector(&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}), ""},
-		{"a label that cannot be", selector(&metav1.LabelSelector{MatchLabels: map[string]string{"a b": ""}}), `selector.matchLabels: Invalid value: "a b"`},
+		{"a label that cannot be", selector(&metav1.LabelSelector{MatchLabels: map[string]string{"a b": ""}}),
+			`selector.matchLabels: Invalid value: "a b"`},
 		{"a value that cannot be", selector(&metav1.LabelSelector{MatchLabels: map[string]string{"a": "b c"}}), `selector.matchLabels`},
-		{"an operator that there is not", selector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}), `selector.matchExpressions[0].operator: Invalid value: "Near"`},
-		{"an operator without values", selector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn}}}), `selector.matchExpressions[0].values: Required value`},
+		{"an operator that there is not",
+			selector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}),
+			`selector.matchExpressions[0].operator: Invalid value: "Near"`},
+		{"an operator without values",
+			selector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpIn}}}),
+			`selector.matchExpressions[0].values: Required value`},
 
 		{"labels", func(_ *common, m *meta, _ *taints) { m.Labels = map[string]string{"a": "b"} }, ""},
-		{"a label of machines that cannot be", func(_ *common, m *meta, _ *taints) { m.Labels = map[string]string{"a": "b c"} }, `machineTemplate.metadata.labels: Invalid value: "b c"`},
-		{"an annotation of machines that cannot be", func(_ *common, m *meta, _ *taints) { m.Annotations = map[string]string{"a b": ""} }, `machineTemplate.metadata.annotations: Invalid value: "a b"`},
+		{"a label of machines that cannot be", func(_ *common, m *meta, _ *taints) { m.Labels = map[string]string{"a": "b c"} },
+			`machineTemplate.metadata.labels: Invalid value: "b c"`},
+		{"an annotation of machines that cannot be", func(_ *common, m *meta, _ *taints) { m.Annotations = map[string]string{"a b": ""} },
+			`machineTemplate.metadata.annotations: Invalid value: "a b"`},
 
 		{"names", naming("{{ .cluster.name }}-{{ .controlPlane.name }}-{{ .random }}"), ""},
-		{"names without a number", naming("{{ .controlPlane.name }}"), "machineNaming.template: Invalid value: \"{{ .controlPlane.name }}\": spec.machineNaming.template is \"{{ .controlPlane.name }}\"; it must contain {{ .random }}"},
-		{"names with another kind's variable", naming("{{ .kubeadmControlPlane.name }}-{{ .random }}"), "it may use .cluster.name, .controlPlane.name and .random"},
+		{"names without a number", naming("{{ .controlPlane.name }}"), "machineNaming.template: Invalid value: \"{{ .controlPlane.name }}\": " +
+			"spec.machineNaming.template is \"{{ .controlPlane.name }}\"; it must contain {{ .random }}"},
+		{"names with another kind's variable", naming("{{ .kubeadmControlPlane.name }}-{{ .random }}"),
+			"it may use .cluster.name, .controlPlane.name and .random"},
 
-		{"a machine given inline", inline(`,"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"},"creationTimestamp":null},"spec":{"cpu":1}`), ""},
-		{"one with a namespace", inline(`,"metadata":{"namespace":"here","labels":{"a":"b"}}`), `providerSpec.value.metadata: Invalid value: {"namespace":"here"}: only labels and annotations are accepted`},
-		{"one with owners", inline(`,"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"b"}]}`), "only labels and annotations are accepted"},
-		{"one with a label that cannot be", inline(`,"metadata":{"labels":{"a":"b c"}}`), `providerSpec.value.metadata.labels: Invalid value: "b c"`},
-		{"one that is one machine", inline(`,"spec":{"providerID":"local://a"}`), `providerSpec.value.spec.providerID: Invalid value: "local://a": none is accepted, as each machine gets one of its own`},
+		{"a machine given inline", inline(`,"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"},"creationTimestamp":null},"spec":{"cpu":1}`),
+			""},
+		{"one with a namespace", inline(`,"metadata":{"namespace":"here","labels":{"a":"b"}}`),
+			`providerSpec.value.metadata: Invalid value: {"namespace":"here"}: only labels and annotations are accepted`},
+		{"one with owners", inline(`,"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"b"}]}`),
+			"only labels and annotations are accepted"},
+		{"one with a label that cannot be", inline(`,"metadata":{"labels":{"a":"b c"}}`),
+			`providerSpec.value.metadata.labels: Invalid value: "b c"`},
+		{"one that is one machine", inline(`,"spec":{"providerID":"local://a"}`),
+			`providerSpec.value.spec.providerID: Invalid value: "local://a": none is accepted, as each machine gets one of its own`},
 		{"one that is none", inline(`,"spec":[]`), "providerSpec.value: Invalid value: \"{\\\"apiVersion\\\""},
 
 		{"taints", taint("example.com/two"), ""},
 		{"out of service", taint("node.kubernetes.io/out-of-service"), ""},
 		{"a taint that cannot be", taint("a b"), `machineTemplate.spec.taints[1].key: Invalid value: "a b"`},
-		{"the kubelet's taint", taint("node.kubernetes.io/not-ready"), `machineTemplate.spec.taints[1].key: Invalid value: "node.kubernetes.io/not-ready": Cluster API, the kubelet or a cloud's controllers set this taint`},
+		{"the kubelet's taint", taint("node.kubernetes.io/not-ready"), `machineTemplate.spec.taints[1].key: Invalid value: ` +
+			`"node.kubernetes.io/not-ready": Cluster API, the kubelet or a cloud's controllers set this taint`},
 		{"a cloud's taint", taint("node.cloudprovider.kubernetes.io/uninitialized"), "machineTemplate.spec.taints[1].key"},
 		{"Cluster API's taint", taint(clusterv1.NodeUninitializedTaint.Key), "machineTemplate.spec.taints[1].key"},
 		{"Cluster API's other taint", taint(clusterv1.NodeOutdatedRevisionTaint.Key), "machineTemplate.spec.taints[1].key"},
@@ -80,7 +96,8 @@ func machinesRows() []machinesRow {
 func machines() *controlplanev1alpha1.ControlPlane {
 	cp := &controlplanev1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "cp"}}
 	cp.Spec.Version = "v1.36.3"
-	cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate", Name: "cp"}
+	cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind: "LocalMachineTemplate", Name: "cp"}
 	return cp
 }
 
@@ -119,7 +136,8 @@ func TestMachines(t *testing.T) {
 
 // TestMachinesVersion: the schema leaves open how large a version's numbers are.
 func TestMachinesVersion(t *testing.T) {
-	for version, refusal := range map[string]string{"": "", "v1.36.3": "", "v1.36.99999": `spec.version: Invalid value: "v1.36.99999": version "v1.36.99999" is not one like v1.36.3`} {
+	for version, refusal := range map[string]string{"": "", "v1.36.3": "", "v1.36.99999": `spec.version: Invalid value: "v1.36.99999": ` +
+		`version "v1.36.99999" is not one like v1.36.3`} {
 		cp := machines()
 		cp.Spec.Version = version
 		_, err := (&ControlPlane{}).ValidateCreate(t.Context(), cp)
@@ -139,7 +157,8 @@ func TestMachinesTaintsFeature(t *testing.T) {
 	want(t, "none", err, "")
 	cp.Spec.MachineTemplate.Spec.Taints = []clusterv1.MachineTaint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
 	_, err = (&ControlPlane{}).ValidateCreate(t.Context(), cp)
-	want(t, "one", err, "spec.machineTemplate.spec.taints: Forbidden: taints are accepted only with Cluster API's feature gate MachineTaintPropagation")
+	want(t, "one", err, "spec.machineTemplate.spec.taints: Forbidden: taints are accepted only with Cluster API's feature gate "+
+		"MachineTaintPropagation")
 	_, err = (&ControlPlane{}).ValidateUpdate(t.Context(), cp, machines())
 	want(t, "taken away", err, "")
 }
@@ -175,7 +194,8 @@ func TestMachinesTemplateUpdate(t *testing.T) {
 		{"nothing", func(*template) {}, nil, ""},
 		{"a label", func(o *template) { o.Labels = map[string]string{"a": "b"} }, nil, ""},
 		{"a label of the control plane", func(o *template) { o.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b"} }, nil, ""},
-		{"a label that cannot be", func(o *template) { o.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b c"} }, nil, "spec.template.metadata.labels"},
+		{"a label that cannot be", func(o *template) { o.Spec.Template.ObjectMeta.Labels = map[string]string{"a": "b c"} }, nil,
+			"spec.template.metadata.labels"},
 		{"joins", joins, nil, immutable},
 		{"a label of machines", func(o *template) {
 			o.Spec.Template.Spec.MachineTemplate.ObjectMeta.Labels = map[string]string{"a": "b"}

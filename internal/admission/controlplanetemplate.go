@@ -23,14 +23,16 @@ var _ admission.Validator[*controlplanev1alpha1.ControlPlaneTemplate] = &Control
 func (v *ControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlplanev1alpha1.ControlPlaneTemplate) (admission.Warnings, error) {
 	template := field.NewPath("spec", "template")
 	// The Cluster, and with it the names, are not known yet.
-	all := validateSpec(&controlplanev1alpha1.ControlPlaneSpec{}, controlPlaneSpec(t), names{controlPlane: "control-plane", cluster: "cluster"}, template.Child("spec"))
+	all := validateSpec(&controlplanev1alpha1.ControlPlaneSpec{}, controlPlaneSpec(t),
+		names{controlPlane: "control-plane", cluster: "cluster"}, template.Child("spec"))
 	all = append(all, t.Spec.Template.ObjectMeta.Validate(template.Child("metadata"))...)
 	return nil, invalidControlPlaneTemplate(t, all)
 }
 
 // ValidateUpdate refuses changes of spec.template.spec: a ClusterClass is given another template instead. A dry run of Cluster
 // API's topology controller may change it.
-func (v *ControlPlaneTemplate) ValidateUpdate(ctx context.Context, before, after *controlplanev1alpha1.ControlPlaneTemplate) (admission.Warnings, error) {
+func (v *ControlPlaneTemplate) ValidateUpdate(ctx context.Context, before,
+	after *controlplanev1alpha1.ControlPlaneTemplate) (admission.Warnings, error) {
 	var all field.ErrorList
 	template := field.NewPath("spec", "template")
 	request, err := admission.RequestFromContext(ctx)
@@ -39,7 +41,8 @@ func (v *ControlPlaneTemplate) ValidateUpdate(ctx context.Context, before, after
 	}
 	was, is := before.Spec.Template, after.Spec.Template
 	if !equality.Semantic.DeepEqual(was.Spec, is.Spec) && !topology.IsDryRunRequest(request, after) {
-		all = append(all, field.Forbidden(template.Child("spec"), "it is immutable: create another template, and refer to that in the ClusterClass"))
+		all = append(all, field.Forbidden(template.Child("spec"),
+			"it is immutable: create another template, and refer to that in the ClusterClass"))
 	}
 	if !equality.Semantic.DeepEqual(was.ObjectMeta, is.ObjectMeta) {
 		all = append(all, is.ObjectMeta.Validate(template.Child("metadata"))...)

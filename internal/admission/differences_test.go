@@ -150,7 +150,8 @@ func bases(t *testing.T) map[string]*kcp {
 	plain := sized(t, 3, false)
 	external := sized(t, 3, true)
 	managed := sized(t, 3, false)
-	managed.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "a"}
+	managed.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster",
+		Name: "a"}
 	one := sized(t, 1, false)
 	one.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/a", Content: "x"}, {Path: "/b", Content: "y"}}
 	one.Spec.KubeadmConfigSpec.Users = []bootstrapv1.User{{Name: "u", Passwd: "p"}}

@@ -26,11 +26,13 @@ func TestEtcdadmConfig(t *testing.T) {
 		err  func() error
 		want string
 	}{
-		"create":           {func() error { _, err := v.ValidateCreate(t.Context(), config(bad)); return err }, "spec.etcdadmArgs[certs-dir]: Forbidden"},
-		"good":             {func() error { _, err := v.ValidateCreate(t.Context(), config(none)); return err }, ""},
-		"update":           {func() error { _, err := v.ValidateUpdate(t.Context(), config(none), config(bad)); return err }, "certs-dir"},
-		"stored":           {func() error { _, err := v.ValidateUpdate(t.Context(), config(bad), config(bad)); return err }, ""},
-		"template":         {func() error { _, err := vt.ValidateCreate(t.Context(), template(bad)); return err }, "spec.template.spec.etcdadmArgs[certs-dir]: Forbidden"},
+		"create": {func() error { _, err := v.ValidateCreate(t.Context(), config(bad)); return err },
+			"spec.etcdadmArgs[certs-dir]: Forbidden"},
+		"good":   {func() error { _, err := v.ValidateCreate(t.Context(), config(none)); return err }, ""},
+		"update": {func() error { _, err := v.ValidateUpdate(t.Context(), config(none), config(bad)); return err }, "certs-dir"},
+		"stored": {func() error { _, err := v.ValidateUpdate(t.Context(), config(bad), config(bad)); return err }, ""},
+		"template": {func() error { _, err := vt.ValidateCreate(t.Context(), template(bad)); return err },
+			"spec.template.spec.etcdadmArgs[certs-dir]: Forbidden"},
 		"template updated": {func() error { _, err := vt.ValidateUpdate(t.Context(), template(none), template(bad)); return err }, "certs-dir"},
 		"template stored":  {func() error { _, err := vt.ValidateUpdate(t.Context(), template(bad), template(bad)); return err }, ""},
 	} {
@@ -56,10 +58,11 @@ func TestKeptFields(t *testing.T) {
 		"":                          "",
 		`{"etcdadmBuiltin":true}`:   "",
 		`{"format":"bottlerocket"}`: "spec.format: Forbidden: Quorate makes etcd machines with cloud-init",
-		`{"bottlerocketConfig":{"bootstrapImage":"a","pauseImage":"b"}}`: "spec.bottlerocketConfig: Forbidden: Quorate makes etcd machines with cloud-init",
-		`{"registryMirror":{"endpoint":"a"}}`:                            "spec.registryMirror: Forbidden",
-		`{"cipherSuites":"a"}`:                                           "spec.cipherSuites: Forbidden",
-		`{"certBundles":[{"name":"a","data":"b"}]}`:                      "spec.certBundles: Forbidden",
+		`{"bottlerocketConfig":{"bootstrapImage":"a","pauseImage":"b"}}`: "spec.bottlerocketConfig: Forbidden: Quorate makes etcd machines " +
+			"with cloud-init",
+		`{"registryMirror":{"endpoint":"a"}}`:       "spec.registryMirror: Forbidden",
+		`{"cipherSuites":"a"}`:                      "spec.cipherSuites: Forbidden",
+		`{"certBundles":[{"name":"a","data":"b"}]}`: "spec.certBundles: Forbidden",
 		`{`: "metadata.annotations[bootstrap.cluster.x-k8s.io/v1beta1-fields]: Forbidden",
 	} {
 		_, err := v.ValidateCreate(t.Context(), config(kept))

@@ -58,8 +58,9 @@ func (v *EtcdCluster) checkOnly(ctx context.Context, e *etcdclusterv1alpha1.Etcd
 	if keeper == nil || keeper.Name == e.Name {
 		return nil
 	}
-	return invalidEtcd("EtcdCluster", e.Name, field.ErrorList{field.Forbidden(field.NewPath("metadata", "labels").Key(clusterv1.ClusterNameLabel),
-		fmt.Sprintf("EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one", keeper.Name, cluster))})
+	return invalidEtcd("EtcdCluster", e.Name,
+		field.ErrorList{field.Forbidden(field.NewPath("metadata", "labels").Key(clusterv1.ClusterNameLabel),
+			fmt.Sprintf("EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one", keeper.Name, cluster))})
 }
 
 func (*EtcdCluster) validate(e *etcdclusterv1alpha1.EtcdCluster) (admission.Warnings, error) {
@@ -104,7 +105,8 @@ func (v *EtcdClusterTemplate) ValidateCreate(_ context.Context, t *etcdclusterv1
 }
 
 // ValidateUpdate refuses changes of spec.template.spec, but those of a dry run of Cluster API's topology controller.
-func (v *EtcdClusterTemplate) ValidateUpdate(ctx context.Context, before, after *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
+func (v *EtcdClusterTemplate) ValidateUpdate(ctx context.Context, before,
+	after *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the admission request: " + err.Error())

@@ -23,7 +23,8 @@ func TestEtcdCluster(t *testing.T) {
 		{"address", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Endpoint = "10.0.0.1" }, ""},
 		{"IPv6", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Endpoint = "[fd00::1]:2379" }, ""},
 		{"URL", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Endpoint = "https://etcd.example:2379" }, "spec.endpoint: Invalid value"},
-		{"port", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Endpoint = "etcd.example:0" }, "spec.endpoint: Invalid value: \"etcd.example:0\": a port"},
+		{"port", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Endpoint = "etcd.example:0" },
+			"spec.endpoint: Invalid value: \"etcd.example:0\": a port"},
 		{"version", func(e *etcdclusterv1alpha1.EtcdCluster) { e.Spec.Version = "3.4.1" }, "spec.version: Invalid value"},
 		{"flag", func(e *etcdclusterv1alpha1.EtcdCluster) {
 			e.Spec.EtcdadmConfigSpec.EtcdadmArgs = map[string]string{"retry": "false"}

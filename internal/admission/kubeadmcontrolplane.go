@@ -23,8 +23,8 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1beta2-kubeadmcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,versions=v1beta2,name=validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // KubeadmControlPlane defaults and validates KubeadmControlPlanes as upstream does: a controller of upstream's takes over what is
-// there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that nobody has to look
-// for the reason in the status. What Quorate adds needs no more than its schema.
+// there, and counts on its defaults. Beyond that it refuses what Quorate could not carry out, so that users need not
+// look for the reason in the status. What Quorate adds needs no more than its schema.
 type KubeadmControlPlane struct {
 	// Reader finds the etcd that a control plane refers to; nil: whose it is is left to the controller.
 	Reader client.Reader
@@ -59,7 +59,8 @@ func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlpl
 }
 
 // ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
-func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings, error) {
+func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings,
+	error) {
 	if err := refusal(before, after); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,8 @@ func refusal(before, after *controlplanev1.KubeadmControlPlane) error {
 	}
 	if before != nil && before.Spec.ManagedExternalEtcdRef != after.Spec.ManagedExternalEtcdRef {
 		all = append(all, field.Forbidden(field.NewPath("spec", "managedExternalEtcdRef"),
-			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines", refText(before))))
+			fmt.Sprintf("it stays as it was when the control plane was made (%s): the data are in the etcd that it names, or on the machines",
+				refText(before))))
 	}
 	if before == nil || before.Spec.Version != after.Spec.Version {
 		if err := machine.CheckVersion(after.Spec.Version); err != nil {

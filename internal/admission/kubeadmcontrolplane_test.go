@@ -19,7 +19,8 @@ func controlPlane() *controlplanev1.KubeadmControlPlane {
 	kcp.Spec.Version = "v1.36.3"
 	kcp.Spec.Joins.MaxParallel = ptr.To[int32](2)
 	kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
-	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate", Name: "demo"}
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind: "LocalMachineTemplate", Name: "demo"}
 	return kcp
 }
 
@@ -31,7 +32,8 @@ func TestDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := kcp.Spec
-	if ptr.Deref(s.Replicas, 0) != 1 || s.Version != "v1.36.3" || s.Rollout.Strategy.Type != upstreamv1.RollingUpdateStrategyType || s.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
+	if ptr.Deref(s.Replicas, 0) != 1 || s.Version != "v1.36.3" || s.Rollout.Strategy.Type != upstreamv1.RollingUpdateStrategyType ||
+		s.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
 		t.Errorf("defaults are %+v", s.KubeadmControlPlaneSpec)
 	}
 	if ptr.Deref(s.Joins.MaxParallel, 0) != 2 || s.AutoRepair == nil {
@@ -51,13 +53,17 @@ func TestControlPlane(t *testing.T) {
 		{"a version that nothing has", func(s *spec) { s.Version = "v1.36.99999" }, "is not one like v1.36.3", "is not one like v1.36.3"},
 		{"a leap", func(s *spec) { s.Version = "v1.38.0" }, "", "spec.version"},
 		{"a way back", func(s *spec) { s.Version = "v1.35.4" }, "", ""},
-		{"another name of certificates", func(s *spec) { s.KubeadmConfigSpec.ClusterConfiguration.CertificatesDir = "/x" }, "", "certificatesDir"},
+		{"another name of certificates", func(s *spec) { s.KubeadmConfigSpec.ClusterConfiguration.CertificatesDir = "/x" }, "",
+			"certificatesDir"},
 		{"names with two random parts", func(s *spec) { s.MachineNaming.Template = "{{ .random }}-{{ .random }}" }, "", ""},
 		{"names without a random part", func(s *spec) { s.MachineNaming.Template = "x" }, "{{ .random }} is missing", "{{ .random }} is missing"},
-		{"names without a number", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" }, "must contain {{ .random }}", "must contain {{ .random }}"},
-		{"names that are none", func(s *spec) { s.MachineNaming.Template = "{{ .cluster.id }}{{ .random }}" }, "it may use .cluster.name", "it may use .cluster.name"},
+		{"names without a number", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" },
+			"must contain {{ .random }}", "must contain {{ .random }}"},
+		{"names that are none", func(s *spec) { s.MachineNaming.Template = "{{ .cluster.id }}{{ .random }}" }, "it may use .cluster.name",
+			"it may use .cluster.name"},
 		{"etcd on machines of its own", func(s *spec) {
-			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster", Name: "demo-etcd"}
+			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "etcdcluster.cluster.x-k8s.io", Kind: "EtcdCluster",
+				Name: "demo-etcd"}
 		}, "", "spec.managedExternalEtcdRef: Forbidden: it stays as it was when the control plane was made (left out)"},
 		{"what Quorate adds", func(s *spec) { s.Joins.MaxParallel, s.AutoRepair = nil, nil }, "", ""},
 	} {
@@ -145,8 +151,10 @@ func TestManagedEtcd(t *testing.T) {
 	}{
 		{"as it is", func(*controlplanev1.KubeadmControlPlaneSpec) {}, ""},
 		{"an even number", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(2)) }, ""},
-		{"no machine", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(0)) }, "any number from 1 is accepted with external etcd"},
-		{"another", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.ManagedExternalEtcdRef = ref("b") }, "it stays as it was when the control plane was made (EtcdCluster a)"},
+		{"no machine", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.Replicas = ptr.To(int32(0)) },
+			"any number from 1 is accepted with external etcd"},
+		{"another", func(s *controlplanev1.KubeadmControlPlaneSpec) { s.ManagedExternalEtcdRef = ref("b") },
+			"it stays as it was when the control plane was made (EtcdCluster a)"},
 		{"none", func(s *controlplanev1.KubeadmControlPlaneSpec) {
 			s.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{}
 		}, "it stays as it was"},

@@ -46,7 +46,8 @@ func TestCreate(t *testing.T) {
 		}, "maxSurge"},
 		{"names without a random part", func(s *spec) { s.MachineNaming.Template = "x" }, "machineNaming"},
 		{"a random part twice", func(s *spec) { s.MachineNaming.Template = "{{ .random }}-{{ .random }}" }, ""},
-		{"a random part that is never there", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" }, "spec.template.spec.machineNaming.template"},
+		{"a random part that is never there", func(s *spec) { s.MachineNaming.Template = "x{{ if false }}{{ .random }}{{ end }}" },
+			"spec.template.spec.machineNaming.template"},
 		{"a file twice", func(s *spec) {
 			s.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/a", Content: "x"}, {Path: "/a", Content: "y"}}
 		}, "files[1].path"},

@@ -32,5 +32,6 @@ func mayReport(ctx context.Context, c client.Client, req admission.Request, chan
 		return err
 	}
 	return fmt.Errorf("metadata.annotations[%s]: %q %w: the verb %q on %q %q in namespace %q, as Quorate's manager has; Quorate writes it",
-		strings.Join(changed, ", "), req.UserInfo.Username, errNotManager, "patch", "etcdrecoveries.backup.quorate.io/status", req.Name, req.Namespace)
+		strings.Join(changed, ", "), req.UserInfo.Username, errNotManager, "patch", "etcdrecoveries.backup.quorate.io/status", req.Name,
+		req.Namespace)
 }

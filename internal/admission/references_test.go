@@ -80,7 +80,8 @@ func TestReferences(t *testing.T) {
 		},
 	} {
 		stored, err := create(t.Context())
-		if want := strings.TrimSpace(path) + ": Invalid value"; !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), refusal) {
+		if want := strings.TrimSpace(path) + ": Invalid value"; !strings.Contains(fmt.Sprint(err), want) ||
+			!strings.Contains(fmt.Sprint(err), refusal) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if stored == nil {
@@ -105,7 +106,8 @@ func TestOneEtcd(t *testing.T) {
 		if cluster != "" {
 			e.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
 		}
-		e.Spec.InfrastructureTemplate = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.example.com", Kind: "MachineTemplate", Name: "x"}
+		e.Spec.InfrastructureTemplate = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.example.com",
+			Kind: "MachineTemplate", Name: "x"}
 		return e
 	}
 	scheme := runtime.NewScheme()
@@ -129,7 +131,8 @@ func TestOneEtcd(t *testing.T) {
 	}
 	for name, want := range map[string]string{"other-etcd": "belongs to Cluster other", "free": "", "none": ""} {
 		ref := controlplanev1.ManagedEtcdReference{APIGroup: etcdclusterv1alpha1.GroupVersion.Group, Kind: "EtcdCluster", Name: name}
-		kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+		kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo",
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 		err := checkOwnEtcd(t.Context(), reader, kcp, ref)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("a control plane that names %s: %v, want %q", name, err, want)

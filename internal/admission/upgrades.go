@@ -105,7 +105,8 @@ func controlPlaneUpgrades(reader client.Reader) *upgradeValidator[*upgradev1.Con
 				switch {
 				case !machine.IsControlPlane(m):
 					return "the Machine belongs to no control plane"
-				case owner != nil && (owner.Name != ref.Name || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != ref.GroupKind()):
+				case owner != nil &&
+					(owner.Name != ref.Name || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() != ref.GroupKind()):
 					return fmt.Sprintf("the Machine belongs to %s %s: must be one of %s %s", owner.Kind, owner.Name, ref.Kind, ref.Name)
 				}
 				return ""

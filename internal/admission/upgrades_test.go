@@ -24,11 +24,14 @@ func machinesOf(t *testing.T) client.Reader {
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme)
 	for _, of := range []string{"demo", "other"} {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: of + "-cp-1"}, Spec: clusterv1.MachineSpec{ClusterName: of}}
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: of + "-cp-1"},
+			Spec: clusterv1.MachineSpec{ClusterName: of}}
 		m.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 		yes := true
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "controlplane.cluster.x-k8s.io/v1beta2", Kind: "KubeadmControlPlane", Name: of + "-cp", UID: "u", Controller: &yes}}
-		w := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: of + "-w-1"}, Spec: clusterv1.MachineSpec{ClusterName: of}}
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "controlplane.cluster.x-k8s.io/v1beta2", Kind: "KubeadmControlPlane",
+			Name: of + "-cp", UID: "u", Controller: &yes}}
+		w := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: of + "-w-1"},
+			Spec: clusterv1.MachineSpec{ClusterName: of}}
 		w.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: of + "-md"}
 		b.WithObjects(m, w)
 	}
@@ -50,7 +53,8 @@ func TestNodeUpgrade(t *testing.T) {
 		{"good", "demo", "demo-cp-1", "quorate.io/upgrader:v1.36.3", ""},
 		{"no label", "", "demo-cp-1", "", ""},
 		{"no such Machine", "demo", "later", "", ""},
-		{"another Cluster", "demo", "other-cp-1", "", `spec.machine.name: Invalid value: "other-cp-1": the Machine belongs to Cluster other: must be one of Cluster demo`},
+		{"another Cluster", "demo", "other-cp-1", "",
+			`spec.machine.name: Invalid value: "other-cp-1": the Machine belongs to Cluster other: must be one of Cluster demo`},
 		{"slash", "demo", "victim/demo-cp-1", "", "spec.machine.name: Invalid value"},
 		{"path", "demo", "../../victim/machines/prize", "", "spec.machine.name: Invalid value"},
 		{"control character", "demo", "demo\x1b[2J", "", "spec.machine.name: Invalid value"},
@@ -72,7 +76,8 @@ func TestNodeUpgrade(t *testing.T) {
 		{"parent", "demo", "demo-cp-1", "example.com/../upgrader:v1", "spec.upgraderImage: Invalid value"},
 	} {
 		v := nodeUpgrades(machinesOf(t))
-		u := &upgradev1.NodeUpgrade{ObjectMeta: metaOf(test.label), Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: test.machine}, UpgraderImage: test.image}}
+		u := &upgradev1.NodeUpgrade{ObjectMeta: metaOf(test.label),
+			Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: test.machine}, UpgraderImage: test.image}}
 		_, err := v.ValidateCreate(t.Context(), u)
 		check(t, test.name, err, test.want)
 		before := &upgradev1.NodeUpgrade{ObjectMeta: metaOf(test.label)}
@@ -82,7 +87,8 @@ func TestNodeUpgrade(t *testing.T) {
 			t.Errorf("%s, stored: %v", test.name, err)
 		}
 	}
-	stored := &upgradev1.NodeUpgrade{ObjectMeta: metaOf("demo"), Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "demo-cp-1"}}}
+	stored := &upgradev1.NodeUpgrade{ObjectMeta: metaOf("demo"),
+		Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "demo-cp-1"}}}
 	relabelled := stored.DeepCopy()
 	relabelled.ObjectMeta = metaOf("other")
 	_, err := nodeUpgrades(machinesOf(t)).ValidateUpdate(t.Context(), stored, relabelled)
@@ -120,15 +126,23 @@ func TestControlPlaneUpgrade(t *testing.T) {
 		{"good", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-cp-1", "later"), ""},
 		{"another Cluster", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-cp-1", "other-cp-1"),
 			`spec.machinesRequireUpgrade[1].name: Invalid value: "other-cp-1": the Machine belongs to Cluster other: must be one of Cluster demo`},
-		{"two Clusters", "", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-cp-1", "other-cp-1"), "spec.machinesRequireUpgrade[1].name: Invalid value"},
-		{"many", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", many(50, "other-cp-1"), "spec.machinesRequireUpgrade[50].name: Invalid value"},
-		{"another control plane", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "second-cp", references("demo-cp-1"), "must be one of KubeadmControlPlane second-cp"},
-		{"another kind", "demo", "controlplane.cluster.x-k8s.io", "ControlPlane", "demo-cp", references("demo-cp-1"), "must be one of ControlPlane demo-cp"},
-		{"another group", "demo", "controlplane.example.com", kubeadm, "demo-cp", references("demo-cp-1"), "must be one of KubeadmControlPlane demo-cp"},
-		{"a worker", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-w-1"), "the Machine belongs to no control plane"},
+		{"two Clusters", "", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-cp-1", "other-cp-1"),
+			"spec.machinesRequireUpgrade[1].name: Invalid value"},
+		{"many", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", many(50, "other-cp-1"),
+			"spec.machinesRequireUpgrade[50].name: Invalid value"},
+		{"another control plane", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "second-cp", references("demo-cp-1"),
+			"must be one of KubeadmControlPlane second-cp"},
+		{"another kind", "demo", "controlplane.cluster.x-k8s.io", "ControlPlane", "demo-cp", references("demo-cp-1"),
+			"must be one of ControlPlane demo-cp"},
+		{"another group", "demo", "controlplane.example.com", kubeadm, "demo-cp", references("demo-cp-1"),
+			"must be one of KubeadmControlPlane demo-cp"},
+		{"a worker", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("demo-w-1"),
+			"the Machine belongs to no control plane"},
 		{"a role", "demo", "rbac.authorization.k8s.io", "ClusterRole", "demo-cp", references("demo-cp-1"), "spec.controlPlane: Invalid value"},
-		{"path", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "../demo-cp", references("demo-cp-1"), "spec.controlPlane.name: Invalid value"},
-		{"slash", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("victim/prize"), "spec.machinesRequireUpgrade[0].name: Invalid value"},
+		{"path", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "../demo-cp", references("demo-cp-1"),
+			"spec.controlPlane.name: Invalid value"},
+		{"slash", "demo", "controlplane.cluster.x-k8s.io", kubeadm, "demo-cp", references("victim/prize"),
+			"spec.machinesRequireUpgrade[0].name: Invalid value"},
 	} {
 		v := controlPlaneUpgrades(machinesOf(t))
 		u := &upgradev1.ControlPlaneUpgrade{ObjectMeta: metaOf(test.label), Spec: upgradev1.ControlPlaneUpgradeSpec{
@@ -159,7 +173,8 @@ func TestMachineDeploymentUpgrade(t *testing.T) {
 	}{
 		{"good", "demo-md", references("demo-w-1", "later"), ""},
 		{"another Cluster", "demo-md", references("other-w-1"), "the Machine belongs to Cluster other: must be one of Cluster demo"},
-		{"another MachineDeployment", "second-md", references("demo-w-1"), `the Machine belongs to MachineDeployment "demo-md": must be one of "second-md"`},
+		{"another MachineDeployment", "second-md", references("demo-w-1"),
+			`the Machine belongs to MachineDeployment "demo-md": must be one of "second-md"`},
 		{"of a control plane", "demo-md", references("demo-cp-1"), "spec.machinesRequireUpgrade[0].name: Invalid value"},
 		{"slash", "victim/demo-md", references("demo-w-1"), "spec.machineDeployment.name: Invalid value"},
 		{"slash in a Machine", "demo-md", references("victim/prize"), "spec.machinesRequireUpgrade[0].name: Invalid value"},

@@ -24,7 +24,8 @@ func TestListArtifacts(t *testing.T) {
 	}
 	for _, what := range append(artifacts.Versions(), "providers") {
 		build := map[bool]string{true: "--providers", false: what}[what == "providers"]
-		if !regexp.MustCompile(`(?m)^` + what + ` +no, [0-9]+ products are missing +- +.quorate artifacts build ` + build + `. builds them$`).MatchString(out) {
+		if !regexp.MustCompile(`(?m)^` + what + ` +no, [0-9]+ products are missing +- +.quorate artifacts build ` + build +
+			`. builds them$`).MatchString(out) {
 			t.Errorf("nothing of %s in\n%s", what, out)
 		}
 	}
@@ -36,7 +37,8 @@ func TestListArtifacts(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &sets); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(artifacts.Versions()); len(sets) != n+1 || sets[0].Kubernetes != artifacts.Versions()[0] || sets[n].Kubernetes != "" || len(sets[n].Missing) == 0 {
+	if n := len(artifacts.Versions()); len(sets) != n+1 || sets[0].Kubernetes != artifacts.Versions()[0] || sets[n].Kubernetes != "" ||
+		len(sets[n].Missing) == 0 {
 		t.Errorf("listed: %+v", sets)
 	}
 }
@@ -50,7 +52,8 @@ func TestPruneArtifacts(t *testing.T) {
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(folder, "manifest.json"), fmt.Sprintf(`{"product": %q, "version": "v1", "inputs": %q, "host": %q}`, name, p.Inputs, p.Host))
+		write(t, filepath.Join(folder, "manifest.json"), fmt.Sprintf(`{"product": %q, "version": "v1", "inputs": %q, "host": %q}`, name, p.Inputs,
+			p.Host))
 		return folder
 	}
 	goes, management, machine := product("etcd"), product("management"), product("machine")
@@ -70,7 +73,8 @@ func TestPruneArtifacts(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, record, fmt.Sprintf(`{"spec": {"name": "demo-cp-1", "address": "172.30.1.1", "artifacts": {"machine": %q}}, "stopped": true}`, machine))
+	write(t, record, fmt.Sprintf(`{"spec": {"name": "demo-cp-1", "address": "172.30.1.1", "artifacts": {"machine": %q}}, "stopped": true}`,
+		machine))
 	if err := artifacts.AddUser(artifacts.Options{}, state); err != nil {
 		t.Fatal(err)
 	}

@@ -78,8 +78,8 @@ func (a *app) root() *cobra.Command {
 		Short:   "Kubernetes control planes that never lose their etcd quorum",
 		Long: `Quorate makes and keeps highly available Kubernetes control planes.
 
-On one Linux host, 'quorate up' makes a real one: machines made of namespaces, on each the real
-containerd, kubelet, kube-apiserver and etcd, and beside them a management plane with Cluster API and
+On one Linux host, 'quorate up' makes a real one. Its machines are made of namespaces, on each the real
+containerd, kubelet, kube-apiserver and etcd. Beside them runs a management plane with Cluster API and
 Quorate's controllers. All of it lies under one folder, and 'quorate down' leaves nothing behind.
 
 ` + command.ExitCodes,
@@ -109,7 +109,8 @@ Quorate's controllers. All of it lies under one folder, and 'quorate down' leave
 	if state == "" {
 		state = command.DefaultState
 	}
-	root.PersistentFlags().StringVar(&a.State, "state", state, "folder of the environment: machines, management plane, logs (environment variable QUORATE_STATE)")
+	root.PersistentFlags().StringVar(&a.State, "state", state,
+		"folder of the environment: machines, management plane, logs (environment variable QUORATE_STATE)")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)

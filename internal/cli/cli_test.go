@@ -73,7 +73,8 @@ func TestBadInput(t *testing.T) {
 		{"up -f x.yaml --kind ControlPlane", command.ExitUsage, "--kind cannot be combined with -f"},
 		{"up --network 10.0.0.0/30", command.ExitUsage, `invalid --network "10.0.0.0/30": must be an IPv4 range from /8 to /22`},
 		{"up --network fd00::/16", command.ExitUsage, `invalid --network "fd00::/16"`},
-		{"up --kubernetes-version v9.9.9", command.ExitUsage, `invalid --kubernetes-version "v9.9.9": must be ` + strings.Join(artifacts.Versions(), " or ")},
+		{"up --kubernetes-version v9.9.9", command.ExitUsage, `invalid --kubernetes-version "v9.9.9": must be ` +
+			strings.Join(artifacts.Versions(), " or ")},
 		{"up --timeout 0s", command.ExitUsage, `invalid --timeout "0s": must be greater than 0`},
 		{"up --timeout 1m --wait=false", command.ExitUsage, "--timeout cannot be combined with --wait=false"},
 		{"up -o yaml", command.ExitUsage, "--output is for --dry-run"},
@@ -82,11 +83,13 @@ func TestBadInput(t *testing.T) {
 		{"up -f x.yaml --replicas 3", command.ExitUsage, "--replicas cannot be combined with -f"},
 		{"up -f nowhere.yaml", command.ExitUsage, "-f: open nowhere.yaml: no such file"},
 		{"up -f " + manifest, command.ExitUsage, "bad.yaml, document 1 has no metadata.name"},
-		{"up -f " + lonely, command.ExitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
+		{"up -f " + lonely, command.ExitUsage, "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate nowhere, which is neither " +
+			"in the manifests nor applied before"},
 		{"up --feature-gates MachineTaints=true", command.ExitUsage,
 			`invalid --feature-gates "MachineTaints": must be KubeadmBootstrapFormatIgnition, MachineSet`},
 		{"up --feature-gates MachinePool=true", command.ExitUsage, `invalid --feature-gates "MachinePool": it is always false here`},
-		{"up --feature-gates MachineTaintPropagation=true --self-managed", command.ExitUsage, "--feature-gates is for the management plane on this host"},
+		{"up --feature-gates MachineTaintPropagation=true --self-managed", command.ExitUsage,
+			"--feature-gates is for the management plane on this host"},
 		{"up demo", command.ExitUsage, `"quorate up" takes no argument, and "demo" was given`},
 		{"status a b", command.ExitUsage, `"b" is one argument too many for "quorate status"`},
 		{"status --watch -o json", command.ExitUsage, "--watch cannot be combined with --output json"},
@@ -139,7 +142,8 @@ func TestBadInput(t *testing.T) {
 		{"artifacts build v1.0.0", command.ExitUsage, `invalid VERSION "v1.0.0": must be v`},
 		{"artifacts export", command.ExitUsage, `invalid --to "": must be a file or oci://REGISTRY/REPOSITORY:TAG`},
 		{"artifacts export v1.0.0 --to x", command.ExitUsage, `invalid VERSION "v1.0.0": must be v`},
-		{"artifacts import", command.ExitUsage, `"quorate artifacts import" needs FROM: must be one file, URL, oci://REGISTRY/REPOSITORY:TAG or -`},
+		{"artifacts import", command.ExitUsage,
+			`"quorate artifacts import" needs FROM: must be one file, URL, oci://REGISTRY/REPOSITORY:TAG or -`},
 		{"artifacts import a b", command.ExitUsage, "needs FROM: must be one"},
 		{"version x", command.ExitUsage, "takes no argument"},
 	} {
@@ -192,7 +196,8 @@ func TestDryRun(t *testing.T) {
 	if code != command.ExitOK || errors != "" {
 		t.Fatalf("exit code %d, errors %q", code, errors)
 	}
-	for _, want := range []string{"# The control plane.", "kind: KubeadmControlPlane", "version: v1.35.4", "  failureDomains:\n  - o\n  - p\n", "kind: MachineDeployment", "mode: nftables"} {
+	for _, want := range []string{"# The control plane.", "kind: KubeadmControlPlane", "version: v1.35.4", "  failureDomains:\n  - o\n  - p\n",
+		"kind: MachineDeployment", "mode: nftables"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("manifests lack %q", want)
 		}
@@ -210,7 +215,9 @@ func TestDryRun(t *testing.T) {
 // The flags say the same of each kind of control planes; what each leaves to a default is not the same, and is spelled out.
 func TestDryRunOfAControlPlane(t *testing.T) {
 	for args, want := range map[string][]string{
-		"":                                   {"kind: ControlPlane\n    name: demo-cp", "apiVersion: controlplane.cluster.x-k8s.io/v1alpha1\nkind: ControlPlane", "enableAutorepair: true", "maxParallel: 7", "replicas: 3", "version: v1.37.2", "controlPlane: {}", "management: Members"},
+		"": {"kind: ControlPlane\n    name: demo-cp",
+			"apiVersion: controlplane.cluster.x-k8s.io/v1alpha1\nkind: ControlPlane", "enableAutorepair: true", "maxParallel: 7", "replicas: 3",
+			"version: v1.37.2", "controlPlane: {}", "management: Members"},
 		"--auto-repair=false":                {"enableAutorepair: false"},
 		"--max-parallel 2 --replicas 5":      {"maxParallel: 2", "replicas: 5"},
 		"--kubernetes-version 1.35.4":        {"version: v1.35.4"},

@@ -18,7 +18,8 @@ func TestNeedsRoot(t *testing.T) {
 			var out, errors strings.Builder
 			var code int
 			asNobody(t, func() {
-				code = Main(t.Context(), append(strings.Fields(args), "--state", state), command.Streams{Out: &out, Err: &errors}, func(string) string { return "" })
+				code = Main(t.Context(), append(strings.Fields(args), "--state", state), command.Streams{Out: &out, Err: &errors},
+					func(string) string { return "" })
 			})
 			if code != command.ExitHost || errors.String() != "quorate: machines need root: run this as root, for example with sudo\n" {
 				t.Errorf("exit code %d, errors %q", code, errors.String())

@@ -29,7 +29,8 @@ var Template = conversion.NewHubSpokeConverter(&v1beta2.KubeadmControlPlaneTempl
 
 func controlPlaneToOld(ctx context.Context, src *v1beta2.KubeadmControlPlane, dst *v1beta1.KubeadmControlPlane) error {
 	// Upstream's code shares maps between what it reads and what it writes: it is given a copy.
-	if err := upstream.ConvertKubeadmControlPlaneHubToV1Beta1(ctx, PlainControlPlane(src), (*upstreamv1beta1.KubeadmControlPlane)(dst)); err != nil {
+	if err := upstream.ConvertKubeadmControlPlaneHubToV1Beta1(ctx, PlainControlPlane(src),
+		(*upstreamv1beta1.KubeadmControlPlane)(dst)); err != nil {
 		return fmt.Errorf("converting the KubeadmControlPlane %s to v1beta1: %w", src.Name, err)
 	}
 	return keep(src, dst)
@@ -46,12 +47,14 @@ func controlPlaneFromOld(ctx context.Context, src *v1beta1.KubeadmControlPlane, 
 	}
 	dst.ObjectMeta = plain.ObjectMeta
 	dst.Spec = v1beta2.KubeadmControlPlaneSpec{KubeadmControlPlaneSpec: plain.Spec, Additions: kept.Spec.Additions}
-	dst.Status = v1beta2.KubeadmControlPlaneStatus{KubeadmControlPlaneStatus: plain.Status, Plan: kept.Status.Plan, CertificateExpiry: kept.Status.CertificateExpiry, Backup: kept.Status.Backup}
+	dst.Status = v1beta2.KubeadmControlPlaneStatus{KubeadmControlPlaneStatus: plain.Status, Plan: kept.Status.Plan,
+		CertificateExpiry: kept.Status.CertificateExpiry, Backup: kept.Status.Backup}
 	return nil
 }
 
 func templateToOld(ctx context.Context, src *v1beta2.KubeadmControlPlaneTemplate, dst *v1beta1.KubeadmControlPlaneTemplate) error {
-	if err := upstream.ConvertKubeadmControlPlaneTemplateHubToV1Beta1(ctx, PlainTemplate(src), (*upstreamv1beta1.KubeadmControlPlaneTemplate)(dst)); err != nil {
+	if err := upstream.ConvertKubeadmControlPlaneTemplateHubToV1Beta1(ctx, PlainTemplate(src),
+		(*upstreamv1beta1.KubeadmControlPlaneTemplate)(dst)); err != nil {
 		return fmt.Errorf("converting the KubeadmControlPlaneTemplate %s to v1beta1: %w", src.Name, err)
 	}
 	return keep(src, dst)
@@ -63,7 +66,8 @@ func templateFromOld(ctx context.Context, src *v1beta1.KubeadmControlPlaneTempla
 		return err
 	}
 	plain := &upstreamv1beta2.KubeadmControlPlaneTemplate{}
-	if err := upstream.ConvertKubeadmControlPlaneTemplateV1Beta1ToHub(ctx, (*upstreamv1beta1.KubeadmControlPlaneTemplate)(src.DeepCopy()), plain); err != nil {
+	if err := upstream.ConvertKubeadmControlPlaneTemplateV1Beta1ToHub(ctx, (*upstreamv1beta1.KubeadmControlPlaneTemplate)(src.DeepCopy()),
+		plain); err != nil {
 		return fmt.Errorf("converting the KubeadmControlPlaneTemplate %s from v1beta1: %w", src.Name, err)
 	}
 	dst.ObjectMeta = plain.ObjectMeta

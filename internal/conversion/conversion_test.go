@@ -95,7 +95,8 @@ func TestControlPlaneThereAndBack(t *testing.T) {
 
 		var theirs, theirEnd upstreamv1beta2.KubeadmControlPlane
 		var theirOld upstreamv1beta1.KubeadmControlPlane
-		theirs.ObjectMeta, theirs.Spec, theirs.Status = before.ObjectMeta, before.Spec.KubeadmControlPlaneSpec, before.Status.KubeadmControlPlaneStatus
+		theirs.ObjectMeta, theirs.Spec, theirs.Status = before.ObjectMeta, before.Spec.KubeadmControlPlaneSpec,
+			before.Status.KubeadmControlPlaneStatus
 		succeed(t, upstream.ConvertKubeadmControlPlaneHubToV1Beta1(t.Context(), theirs.DeepCopy(), &theirOld))
 		same(t, "spec in v1beta1", old.Spec, theirOld.Spec)
 		same(t, "status in v1beta1", old.Status, theirOld.Status)

@@ -181,7 +181,8 @@ func SpecToOld(spec *v1alpha1.EtcdadmConfigSpec, kept Kept) (v1beta1.EtcdadmConf
 	old := v1beta1.EtcdadmConfigSpec{
 		EtcdadmBuiltin: kept.EtcdadmBuiltin, Format: v1beta1.Format(spec.Format), BottlerocketConfig: kept.BottlerocketConfig,
 		RegistryMirror: kept.RegistryMirror, CipherSuites: kept.CipherSuites, CertBundles: kept.CertBundles,
-		PreEtcdadmCommands: spec.PreEtcdadmCommands, PostEtcdadmCommands: spec.PostEtcdadmCommands, EtcdadmInstallCommands: spec.EtcdadmInstallCommands,
+		PreEtcdadmCommands: spec.PreEtcdadmCommands, PostEtcdadmCommands: spec.PostEtcdadmCommands,
+		EtcdadmInstallCommands: spec.EtcdadmInstallCommands,
 	}
 	if kept.EtcdadmBuiltin && len(spec.EtcdadmInstallCommands) == 0 {
 		old.EtcdadmInstallCommands = kept.InstallCommands
@@ -194,7 +195,8 @@ func SpecToOld(spec *v1alpha1.EtcdadmConfigSpec, kept Kept) (v1beta1.EtcdadmConf
 	if kept.Format != "" && spec.Format == "" {
 		old.Format = kept.Format
 	}
-	if c := (v1beta1.CloudInitConfig{Version: spec.Version, EtcdReleaseURL: spec.ReleaseURL, InstallDir: spec.EtcdadmArgs[installDir]}); c != (v1beta1.CloudInitConfig{}) {
+	c := v1beta1.CloudInitConfig{Version: spec.Version, EtcdReleaseURL: spec.ReleaseURL, InstallDir: spec.EtcdadmArgs[installDir]}
+	if c != (v1beta1.CloudInitConfig{}) {
 		old.CloudInitConfig = &c
 	}
 	if p := spec.Proxy; p.HTTPProxy != "" || p.HTTPSProxy != "" || p.NoProxy != nil {

@@ -87,7 +87,7 @@ func TestEtcdadmConfigThereAndBack(t *testing.T) {
 	}
 }
 
-// Of one that was written in v1beta1 nothing is lost but the conditions, which are observed anew.
+// Of one that was written in v1beta1 nothing is lost but the conditions, which are observed again.
 func TestOldEtcdadmConfig(t *testing.T) {
 	for range rounds {
 		var filled, end v1beta1.EtcdadmConfig
@@ -153,11 +153,13 @@ func TestManifestOfOld(t *testing.T) {
 // An annotation that somebody broke is an error that names it, not a loss.
 func TestBrokenFields(t *testing.T) {
 	now := &v1alpha1.EtcdadmConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.KeptAnnotation: "{"}}}
-	if err := etcdadmConfigToOld(t.Context(), now, &v1beta1.EtcdadmConfig{}); err == nil || !strings.Contains(err.Error(), v1beta1.KeptAnnotation) {
+	if err := etcdadmConfigToOld(t.Context(), now, &v1beta1.EtcdadmConfig{}); err == nil ||
+		!strings.Contains(err.Error(), v1beta1.KeptAnnotation) {
 		t.Errorf("a broken annotation of v1alpha1: %v", err)
 	}
 	old := &v1beta1.EtcdadmConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.NewerAnnotation: "[]"}}}
-	if err := etcdadmConfigFromOld(t.Context(), old, &v1alpha1.EtcdadmConfig{}); err == nil || !strings.Contains(err.Error(), v1beta1.NewerAnnotation) {
+	if err := etcdadmConfigFromOld(t.Context(), old, &v1alpha1.EtcdadmConfig{}); err == nil ||
+		!strings.Contains(err.Error(), v1beta1.NewerAnnotation) {
 		t.Errorf("a broken annotation of v1beta1: %v", err)
 	}
 }

@@ -15,10 +15,16 @@ import (
 // kept. Whatever is in it is converted or refused; the API server's request never ends the manager.
 func FuzzAnnotation(f *testing.F) {
 	for _, seed := range []string{
-		`{"metadata":{"annotations":{"a":"b"}},"spec":{"joins":{"maxParallel":1},"machineTemplate":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":1}}},"kubeadmConfigSpec":{"clusterConfiguration":{"apiServer":{"extraArgs":[{"name":"a","value":"b"}]}},"files":[{"path":"/a"}],"users":[{"name":"a"}],"ntp":{"enabled":true}},"replicas":3,"rollout":{"strategy":{"rollingUpdate":{"maxSurge":"1"}}}},"status":{"plan":{"step":"x"},"conditions":[{"type":"a"}],"initialization":{"controlPlaneInitialized":true}}}`,
-		`{"spec":{"managedExternalEtcdRef":{"apiGroup":"etcdcluster.cluster.x-k8s.io","kind":"EtcdCluster","name":"a"}}}`, `{"spec":{"managedExternalEtcdRef":""}}`,
+		`{"metadata":{"annotations":{"a":"b"}},"spec":{"joins":{"maxParallel":1},` +
+			`"machineTemplate":{"spec":{"deletion":{"nodeDrainTimeoutSeconds":1}}},` +
+			`"kubeadmConfigSpec":{"clusterConfiguration":{"apiServer":{"extraArgs":[{"name":"a","value":"b"}]}},"files":[{"path":"/a"}],` +
+			`"users":[{"name":"a"}],"ntp":{"enabled":true}},"replicas":3,"rollout":{"strategy":{"rollingUpdate":{"maxSurge":"1"}}}},` +
+			`"status":{"plan":{"step":"x"},"conditions":[{"type":"a"}],"initialization":{"controlPlaneInitialized":true}}}`,
+		`{"spec":{"managedExternalEtcdRef":{"apiGroup":"etcdcluster.cluster.x-k8s.io","kind":"EtcdCluster","name":"a"}}}`,
+		`{"spec":{"managedExternalEtcdRef":""}}`,
 		`{}`, `null`, `[]`, `"`, ``, `{"spec":null,"status":{"conditions":[null]}}`, `{"spec":{"replicas":99999999999999999999}}`,
-		`{"spec":{"template":{"spec":{"joins":{},"kubeadmConfigSpec":null}}}}`, `{"spec":{"kubeadmConfigSpec":{"clusterConfiguration":{"etcd":{"external":{}}}}}}`,
+		`{"spec":{"template":{"spec":{"joins":{},"kubeadmConfigSpec":null}}}}`,
+		`{"spec":{"kubeadmConfigSpec":{"clusterConfiguration":{"etcd":{"external":{}}}}}}`,
 	} {
 		f.Add(seed)
 	}
@@ -48,7 +54,8 @@ func FuzzAnnotation(f *testing.F) {
 // FuzzEtcdadmAnnotation: the annotations of EtcdadmConfigs likewise.
 func FuzzEtcdadmAnnotation(f *testing.F) {
 	for _, seed := range []string{
-		`{"etcdadmBuiltin":true,"etcdadmInstallCommands":["a"],"format":"bottlerocket","bottlerocketConfig":{"pauseImage":"a"},"cipherSuites":"a"}`,
+		`{"etcdadmBuiltin":true,"etcdadmInstallCommands":["a"],"format":"bottlerocket","bottlerocketConfig":{"pauseImage":"a"},` +
+			`"cipherSuites":"a"}`,
 		`{"etcdadmArgs":{"install-dir":"/a","log-level":"b"},"notAppended":["/a"],"conditions":[{"type":"a"}],"ready":false}`,
 		`{}`, `null`, `[]`, `"`, ``, `{"conditions":[null],"dataSecretCreated":null}`, `{"observedGeneration":99999999999999999999}`,
 	} {

@@ -47,8 +47,8 @@ type Controller struct {
 	// WatchFilter is the value of Cluster API's watch-filter label that objects
 	// must have to be looked at; empty: all are.
 	WatchFilter string
-	// LeaveLabelled leaves a group that has that label to whoever looks for its
-	// value: for a Controller without a WatchFilter that another manager may run beside.
+	// LeaveLabelled leaves a group that has that label to the manager that
+	// looks for its value: for a Controller without a WatchFilter that another manager may run beside.
 	LeaveLabelled bool
 	// Kind is what its groups have of their own.
 	Kind Kind
@@ -72,7 +72,7 @@ type Controller struct {
 	Upgraders *inplace.Upgraders
 	// ForwardOnly: ports on machines are reached through the managed clusters' API servers alone.
 	ForwardOnly bool
-	// Wakes brings about turns of groups; nil: nobody listens. SetupWithManager makes it.
+	// Wakes brings about turns of groups; nil: no receiver. SetupWithManager makes it.
 	Wakes chan event.GenericEvent
 
 	// watched are the objects beside Machines whose changes bring about turns.
@@ -156,7 +156,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 // owner returns the Cluster that owns a group; nil if there is none. A group that
 // is deleted may outlive its Cluster, and must still be able to go.
 func (c *Controller) owner(ctx context.Context, object observe.Object) (*clusterv1.Cluster, error) {
-	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(), OwnerReferences: object.GetOwnerReferences()})
+	cluster, err := util.GetOwnerCluster(ctx, c.Client, metav1.ObjectMeta{Namespace: object.GetNamespace(),
+		OwnerReferences: object.GetOwnerReferences()})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading the Cluster that owns %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)
 	}
@@ -201,7 +202,8 @@ func (c *Controller) reportNoCluster(ctx context.Context, object observe.Object)
 	if c.Kind.Type().Standalone {
 		again = observe.SoonAtRest
 	}
-	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+"; one does once its spec.controlPlaneRef names it")
+	return ctrl.Result{RequeueAfter: again}, c.reportUnmanaged(ctx, object, "NoCluster", "no Cluster owns "+object.GetName()+
+		"; one does once its spec.controlPlaneRef names it")
 }
 
 // reportUnmanaged writes to the status why Quorate does not manage a group: another manager does, or no Cluster owns it. The
@@ -312,7 +314,7 @@ func (t *Turn) prepare(d plan.Decision) {
 
 // Confirm holds a step that takes from the quorum against facts that are as new
 // as can be: etcd may have changed since it was asked. It is asked once more for this step, and when that
-// takes longer than a turn waits, a later turn, which decides anew, finds the answer. That answer
+// takes longer than a turn waits, a later turn, which decides again, finds the answer. That answer
 // counts only where all else is as it was when etcd was asked: the step never rests on a survey
 // that is older than the other facts.
 func (t *Turn) Confirm(ctx context.Context, d plan.Decision) (plan.Decision, error) {

@@ -21,7 +21,7 @@ type past struct {
 	of [2]types.UID
 	// told is when, and how, statuses were written last.
 	told Told
-	// objects and members tell when facts changed that nobody dates: what is wanted
+	// objects and members show when facts changed that carry no time: what is wanted
 	// and which Machines there are; which members there are and who leads.
 	objects, members Changes
 	// waits is what the group waits for.
@@ -109,7 +109,7 @@ func (m *Memories) forget(key client.ObjectKey) *kept {
 	return dropped
 }
 
-// note remembers when the facts changed that nobody dates.
+// note remembers when the facts changed that carry no time.
 func (t *Turn) note() {
 	o, m := t.Facts, t.past
 	objects := fmt.Sprint("generation ", t.Object.GetGeneration())

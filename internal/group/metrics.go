@@ -19,8 +19,9 @@ var (
 	}, []string{"kind", "verb", "rule", "reason", "result"})
 
 	stepDelay = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "quorate_step_delay_seconds",
-		Help:    "Time from the newest fact that a step may have waited for to the end of its write. Kubernetes records most facts in full seconds.",
+		Name: "quorate_step_delay_seconds",
+		Help: "Time from the newest fact that a step may have waited for to the end of its write. Kubernetes records most facts in full " +
+			"seconds.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30},
 	}, []string{"kind", "verb"})
 

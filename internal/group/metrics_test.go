@@ -79,7 +79,8 @@ func wants(t *testing.T, when, kind string, want ...string) {
 // etcdTurn is a turn that sees three voters and a learner without a machine; one voter does not answer, one is full.
 func etcdTurn() *Turn {
 	o := &observe.View{Facts: plan.Observed{
-		Now: time.Unix(1000, 0), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Etcd: plan.Etcd{Owner: plan.EtcdOurs},
+		Now: time.Unix(1000, 0), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true},
+		Etcd: plan.Etcd{Owner: plan.EtcdOurs},
 	}}
 	survey := etcd.Survey{Known: true, Agreed: true}
 	for i, name := range []string{"a", "b", "c"} {
@@ -150,7 +151,8 @@ func TestWaits(t *testing.T) {
 		{70, plan.Nothing, "steady", "AsWanted", ""},
 	} {
 		turn.Facts.Now = time.Unix(c.at, 0)
-		metrics.Stands(of, turn.stands(status.Of(turn.View, nil, plan.Decision{Step: plan.Step{Verb: c.verb}, Rule: c.rule, Reason: c.reason}, nil), time.Time{}))
+		metrics.Stands(of, turn.stands(status.Of(turn.View, nil, plan.Decision{Step: plan.Step{Verb: c.verb}, Rule: c.rule, Reason: c.reason},
+			nil), time.Time{}))
 		var want []string
 		if c.want != "" {
 			want = []string{"waiting_since_timestamp_seconds name=x reason=" + c.reason + " " + c.want}

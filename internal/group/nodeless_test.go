@@ -24,19 +24,22 @@ type nodelessKind struct{ Kind }
 func (nodelessKind) Type() observe.Type { return nodelessType }
 
 // nodelessType is the type of such a kind.
-var nodelessType = observe.Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters", Nodeless: true, Standalone: true}
+var nodelessType = observe.Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters",
+	Nodeless: true, Standalone: true}
 
 func (nodelessKind) New() observe.Object { return &etcdclusterv1alpha1.EtcdCluster{} }
 
 // TestWhoseTurn: changes of a Cluster and its Machines bring about turns of the groups whose label names the Cluster.
 func TestWhoseTurn(t *testing.T) {
 	group := func(name, cluster string) *etcdclusterv1alpha1.EtcdCluster {
-		return &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
+		return &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
 	}
 	elsewhere := group("elsewhere", "demo")
 	elsewhere.Namespace = "other"
 	kept := grouptest.MachineOf("demo", "kept", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"})
-	kept.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(group("a", "demo"), etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"))}
+	kept.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(group("a", "demo"),
+		etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"))}
 	c := &Controller{Kind: nodelessKind{}, Client: fake.NewClientBuilder().WithScheme(grouptest.Scheme(t)).
 		WithObjects(grouptest.Cluster(), group("a", "demo"), group("b", "demo"), group("c", "another"), elsewhere).Build()}
 	control := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
@@ -50,7 +53,9 @@ func TestWhoseTurn(t *testing.T) {
 		{"a worker's end", requested(c.ofWorker(t.Context(), grouptest.MachineOf("demo", "w", nil))), "a b"},
 		{"the end of a control plane's machine", requested(c.ofWorker(t.Context(), grouptest.MachineOf("demo", "cp", control))), "a b"},
 		{"the end of a machine of no cluster", requested(c.ofWorker(t.Context(), grouptest.MachineOf("gone", "w", nil))), ""},
-		{"a machine of etcd that nobody controls", requested(c.ofUncontrolled(t.Context(), grouptest.MachineOf("demo", "e", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"}))), "a b"},
+		{"a machine of etcd that nobody controls",
+			requested(c.ofUncontrolled(t.Context(), grouptest.MachineOf("demo", "e", map[string]string{etcdclusterv1alpha1.MachineLabel: "a"}))),
+			"a b"},
 		{"a machine of etcd that is controlled", requested(c.ofUncontrolled(t.Context(), kept)), ""},
 		{"a worker that nobody controls", requested(c.ofUncontrolled(t.Context(), grouptest.MachineOf("demo", "w", nil))), ""},
 	} {

@@ -14,18 +14,18 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// RetellTime is how long conditions that only say the same in other words may wait to be written: messages of machines that come up change
+// RetellTime is how long conditions that only say the same in other words may wait to be written. Messages of machines that come up change
 // every second, and each write of ours makes others look, and write.
 const RetellTime = 10 * time.Second
 
-// restampTimes is how many times as long as that conditions may wait of which nothing is new but the generation that they were seen at:
-// each Machine gets two new ones while it comes up, when its bootstrap data and its host are known.
+// restampTimes is how many times as long as that conditions may wait of which nothing is new but the generation that they were seen at.
+// Each Machine gets two new ones while it comes up, when its bootstrap data and its host are known.
 const restampTimes = 6
 
 // Told is how the status of a group's own object, of which the name is empty, and of each of its Machines was told last.
 type Told map[string]telling
 
-// telling is when a status was written, or else a step was done that tells all that there is to say of a Machine for a moment.
+// telling is when a status was written, or else a step was done that reports all that is known of a Machine for a moment.
 type telling struct {
 	at   time.Time
 	step bool
@@ -81,7 +81,8 @@ func (t *Turn) forgetTold() {
 // retells reports whether a condition says the same as before, in other words perhaps, or of another generation. Whether machines are not
 // ready, or not yet known to be, changes with each of Cluster API's controllers that comes to look at a new one.
 func retells(was, is metav1.Condition) bool {
-	if is.Type == upstream.KubeadmControlPlaneMachinesReadyCondition && was.Status != metav1.ConditionTrue && is.Status != metav1.ConditionTrue {
+	if is.Type == upstream.KubeadmControlPlaneMachinesReadyCondition && was.Status != metav1.ConditionTrue &&
+		is.Status != metav1.ConditionTrue {
 		return true
 	}
 	return was.Status == is.Status && was.Reason == is.Reason

@@ -39,12 +39,15 @@ func TestRetell(t *testing.T) {
 		change func(*clusterv1.Machine)
 		waits  time.Duration
 	}{
-		{"another message", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3", ObservedGeneration: 1}), base},
+		{"another message", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3",
+			ObservedGeneration: 1}), base},
 		{"another generation", func(m *clusterv1.Machine) { m.Status.Conditions[0].ObservedGeneration = 2 }, 6 * base},
-		{"another message and generation", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3", ObservedGeneration: 2}), base},
+		{"another message and generation", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Waits", Message: "2 of 3",
+			ObservedGeneration: 2}), base},
 		{"another reason", set(metav1.Condition{Type: "A", Status: metav1.ConditionFalse, Reason: "Fails", Message: "1 of 3"}), 0},
 		{"another status", set(metav1.Condition{Type: "B", Status: metav1.ConditionFalse, Reason: "Runs"}), 0},
-		{"machines that are not ready, after they were not known to be", set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionFalse, Reason: "NotReady"}), base},
+		{"machines that are not ready, after they were not known to be",
+			set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionFalse, Reason: "NotReady"}), base},
 		{"machines that are ready", set(metav1.Condition{Type: "MachinesReady", Status: metav1.ConditionTrue, Reason: "Ready"}), 0},
 		{"one more", set(metav1.Condition{Type: "C", Status: metav1.ConditionFalse, Reason: "Waits"}), 0},
 		{"one less", func(m *clusterv1.Machine) { conditions.Delete(m, "B") }, 0},
@@ -124,7 +127,8 @@ func TestGoingIsToldLater(t *testing.T) {
 	for what, verb := range map[string]plan.Verb{"deleted": plan.Delete, "released": plan.ReleaseHook} {
 		m := grouptest.Machines("m1")[0]
 		m.Status.NodeRef.Name = "m1"
-		c := &Controller{Kind: testKind{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(), RetellAfter: time.Minute}
+		c := &Controller{Kind: testKind{}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m.DeepCopy()).Build(),
+			RetellAfter: time.Minute}
 		turn := turnOf(c, observing(grouptest.Object(), m).View)
 		if err := turn.act(t.Context(), plan.Decision{Step: plan.Step{Verb: verb, Machine: "m1"}}); err != nil {
 			t.Fatal(err)

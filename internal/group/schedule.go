@@ -94,7 +94,7 @@ func (t *Turn) crowd() time.Duration {
 	return t.Memories.Crowd()
 }
 
-// isInitializing reports whether the first machine's API server answers, and nobody knows yet whether kubeadm is done there.
+// isInitializing reports whether the first machine's API server answers, and it is not known yet whether kubeadm is done there.
 func (t *Turn) isInitializing() bool {
 	o := t.Facts
 	return !o.Group.Initialized && !o.Group.Deleting && len(o.Machines) > 0 && o.Cluster.Reachable

@@ -29,10 +29,9 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// SetupWithManager registers the controller: turns are brought about by changes
-// of the groups, of their Machines, of what they need from their Cluster, of
-// machines that may be adopted, of the last worker's end, of Nodes and static pods in the managed clusters, and of the objects that the
-// groups' turns read.
+// SetupWithManager registers the controller. These changes bring about turns:
+// of the groups, of their Machines, of their Cluster, of machines that may be
+// adopted, and of the objects that turns read. So do the last worker's end, and Nodes and static pods in the managed clusters.
 func (c *Controller) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	kind := c.Kind.Type()
 	if c.Client == nil || c.APIReader == nil || c.Workload == nil {
@@ -101,7 +100,8 @@ func (c *Controller) labelled(ctx context.Context, cluster client.Object) []ctrl
 	if err != nil || !is {
 		return nil
 	}
-	if err := c.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
+	if err := c.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
 		return nil // the next look at rest comes anyway
 	}
 	var requests []ctrl.Request
@@ -137,11 +137,12 @@ func (c *Controller) ofWorker(ctx context.Context, o client.Object) []ctrl.Reque
 	return c.ofCluster(ctx, cluster)
 }
 
-// ofUncontrolled returns the group of the cluster whose control plane machine is
-// controlled by nobody, or by something else.
+// ofUncontrolled returns the group of the cluster whose control plane machine
+// has no controller, or another one.
 func (c *Controller) ofUncontrolled(ctx context.Context, o client.Object) []ctrl.Request {
 	m, ok := o.(*clusterv1.Machine)
-	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) && !machine.IsEtcd(m) || owner != nil && owner.Kind == c.Kind.Type().Kind {
+	if owner := metav1.GetControllerOf(o); !ok || !machine.IsControlPlane(m) && !machine.IsEtcd(m) || owner != nil &&
+		owner.Kind == c.Kind.Type().Kind {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}

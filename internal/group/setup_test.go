@@ -29,16 +29,17 @@ func TestMachineChanges(t *testing.T) {
 	}{
 		"only written":             {func(m *clusterv1.Machine) { m.ResourceVersion, m.Generation = "2", 2 }, false, false},
 		"written by somebody else": {func(m *clusterv1.Machine) { m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}} }, false, false},
-		"seen":                     {func(m *clusterv1.Machine) { m.Status.ObservedGeneration, m.Status.LastUpdated = 2, metav1.Now() }, false, false},
-		"phase":                    {func(m *clusterv1.Machine) { m.Status.Phase = string(clusterv1.MachinePhaseRunning) }, false, false},
-		"node's health":            {condition(clusterv1.MachineNodeHealthyCondition, ""), false, false},
-		"node is ready":            {condition(clusterv1.MachineNodeReadyCondition, ""), false, false},
-		"paused":                   {condition(clusterv1.PausedCondition, ""), false, false},
-		"conditions of before":     {old(clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: clusterv1.Conditions{{Type: "Ready"}}}), false, false},
-		"failure of before":        {old(clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("broken")}), true, false},
-		"labels":                   {func(m *clusterv1.Machine) { m.Labels = map[string]string{"a": "b"} }, true, true},
-		"annotations":              {func(m *clusterv1.Machine) { m.Annotations = map[string]string{"a": "b"} }, true, false},
-		"finalizers":               {func(m *clusterv1.Machine) { m.Finalizers = []string{"a"} }, true, false},
+		"seen": {func(m *clusterv1.Machine) { m.Status.ObservedGeneration, m.Status.LastUpdated = 2, metav1.Now() }, false,
+			false},
+		"phase":                {func(m *clusterv1.Machine) { m.Status.Phase = string(clusterv1.MachinePhaseRunning) }, false, false},
+		"node's health":        {condition(clusterv1.MachineNodeHealthyCondition, ""), false, false},
+		"node is ready":        {condition(clusterv1.MachineNodeReadyCondition, ""), false, false},
+		"paused":               {condition(clusterv1.PausedCondition, ""), false, false},
+		"conditions of before": {old(clusterv1.MachineV1Beta1DeprecatedStatus{Conditions: clusterv1.Conditions{{Type: "Ready"}}}), false, false},
+		"failure of before":    {old(clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("broken")}), true, false},
+		"labels":               {func(m *clusterv1.Machine) { m.Labels = map[string]string{"a": "b"} }, true, true},
+		"annotations":          {func(m *clusterv1.Machine) { m.Annotations = map[string]string{"a": "b"} }, true, false},
+		"finalizers":           {func(m *clusterv1.Machine) { m.Finalizers = []string{"a"} }, true, false},
 		"owners": {func(m *clusterv1.Machine) {
 			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{Name: "x"})
 		}, true, true},
@@ -63,7 +64,8 @@ func TestMachineChanges(t *testing.T) {
 		"why there is no data":        {condition(clusterv1.MachineBootstrapConfigReadyCondition, "because"), true, false},
 		"a condition that is unknown": {condition("x", ""), true, false},
 	} {
-		before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: "1", OwnerReferences: []metav1.OwnerReference{{Kind: "Group", Name: "cp", Controller: ptr.To(true)}}}}
+		before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", ResourceVersion: "1",
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Group", Name: "cp", Controller: ptr.To(true)}}}}
 		after := before.DeepCopy()
 		row.change(after)
 		kept := after.DeepCopy()

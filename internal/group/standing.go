@@ -21,7 +21,7 @@ type groupKey struct {
 }
 
 // standings are how the groups stood at their last turn: the collector of their gauges. Each figure is made
-// of them anew, so that none outlives what it tells of.
+// of them again, so that none outlives what it tells of.
 type standings struct {
 	mu sync.Mutex
 	of map[groupKey]status.Standing
@@ -41,7 +41,8 @@ func (s *standings) forget(of groupKey) {
 
 // Describe implements prometheus.Collector.
 func (s *standings) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, addonHealthy, certificateExpiry, waitingSince} {
+	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, addonHealthy, certificateExpiry,
+		waitingSince} {
 		to <- d
 	}
 }
@@ -63,26 +64,32 @@ func ofGroup(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	quorumSpare = ofGroup("quorate_quorum_spare",
-		"How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not tell its members.")
+		"How many more healthy voters may fail before etcd loses its quorum; negative by as many as are missing; absent while etcd does not "+
+			"report its members.")
 	etcdMembers = ofGroup("quorate_etcd_members",
-		"Members of etcd, voters and learners; absent while etcd does not tell its members.", "role")
+		"Members of etcd, voters and learners; absent while etcd does not report its members.", "role")
 	etcdAlarms = ofGroup("quorate_etcd_alarms",
-		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not tell its members.", "alarm")
+		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not report its members.", "alarm")
 	etcdSize = ofGroup("quorate_etcd_db_size_bytes",
 		"Bytes that the data of an etcd member takes on its disk; absent while the member does not answer.", "machine")
 	etcdQuota = ofGroup("quorate_etcd_db_quota_bytes",
-		"Bytes that the data of an etcd member may take before etcd refuses writes; absent while the member does not answer, and of etcd 3.5.", "machine")
+		"Bytes that the data of an etcd member may take before etcd refuses writes; absent while the member does not answer, and of etcd 3.5.",
+		"machine")
 	reachable = ofGroup("quorate_cluster_reachable",
-		"1 while the API server of the managed cluster answers, 0 while it does not; absent before there is one, while it is deleted, and of an EtcdCluster.")
+		"1 while the API server of the managed cluster answers, 0 while it does not; absent before there is one, while it is deleted, and of "+
+			"an EtcdCluster.")
 	addonHealthy = ofGroup("quorate_addon_healthy",
-		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not. Absent while that is not known, and for an add-on that others keep.", "addon")
+		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not. Absent while that is not "+
+			"known, and for an add-on that others keep.", "addon")
 	certificateExpiry = ofGroup("quorate_certificate_expiry_timestamp_seconds",
-		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while none is known.")
+		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while "+
+			"none is known.")
 	waitingSince = ofGroup("quorate_waiting_since_timestamp_seconds",
-		"Since when a group waits for the same reason by the same rule, as seen by this process, in seconds since 1970; absent while it does not wait.", "rule", "reason")
+		"Since when a group waits for the same reason by the same rule, as seen by this process, in seconds since 1970; absent while it does "+
+			"not wait.", "rule", "reason")
 )
 
-// gauges are those of one group, on their way to whoever collects them.
+// gauges are those of one group, on their way to the collector.
 type gauges struct {
 	of groupKey
 	to chan<- prometheus.Metric

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// TestResurvey: the next look comes when a survey that something has overtaken is to be made anew.
+// TestResurvey: the next look comes when a survey that something has overtaken is to be made again.
 func TestResurvey(t *testing.T) {
 	turn := turnOf(&Controller{}, &observe.View{})
 	turn.Resurvey = 40 * time.Millisecond

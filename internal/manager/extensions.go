@@ -22,5 +22,6 @@ func addExtension(_ context.Context, p *parts) error {
 		return nil
 	}
 	images := upgrades.Images(p.mgr, p.opts.UpgraderImage)
-	return (&extension.Extension{Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Upgraders: &images}).SetupWithManager(p.serving, p.opts.Extension)
+	return (&extension.Extension{Client: p.mgr.GetClient(), APIReader: p.mgr.GetAPIReader(), Upgraders: &images}).SetupWithManager(p.serving,
+		p.opts.Extension)
 }

@@ -23,7 +23,7 @@ import (
 // clusterField is the index of objects by the Cluster that their label names.
 const clusterField = "quorate/cluster"
 
-// indexed is a client whose lists of one cluster's objects cost as much as these are, not as all are: the cache compares the labels of each
+// indexed is a client whose lists of one cluster's objects cost as much as these are, not as all are. The cache compares the labels of each
 // object in the namespace, in each turn of each group.
 type indexed struct {
 	client.Client
@@ -80,7 +80,7 @@ func (c *indexed) List(ctx context.Context, list client.ObjectList, options ...c
 	return c.Client.List(ctx, list, &o)
 }
 
-// has reports whether there is an index for what a list has, and makes one where that can be: of a kind that is not served, or is read from
+// has reports whether there is an index for what a list has, and makes one where that can be. Of a kind that is not served, or is read from
 // the API server, there is none.
 func (c *indexed) has(ctx context.Context, list client.ObjectList) bool {
 	of, err := apiutil.GVKForObject(list, c.Scheme())

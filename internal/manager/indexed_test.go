@@ -43,11 +43,13 @@ func TestIndexed(t *testing.T) {
 	} {
 		by := &indexer{fails: row.fails}
 		var said client.ListOptions
-		c := &indexed{indexer: by, direct: []client.Object{&corev1.Secret{}}, have: map[kept]bool{}, Client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, options ...client.ListOption) error {
-			said = client.ListOptions{}
-			said.ApplyOptions(options)
-			return nil
-		}}).Build()}
+		c := &indexed{indexer: by, direct: []client.Object{&corev1.Secret{}}, have: map[kept]bool{},
+			Client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch,
+				_ client.ObjectList, options ...client.ListOption) error {
+				said = client.ListOptions{}
+				said.ApplyOptions(options)
+				return nil
+			}}).Build()}
 		for range 2 {
 			if err := c.List(t.Context(), &corev1.ConfigMapList{}, row.options...); err != nil {
 				t.Fatal(err)
@@ -59,10 +61,13 @@ func TestIndexed(t *testing.T) {
 		if said.FieldSelector != nil {
 			selected = said.FieldSelector.String()
 		}
-		if by.asked != row.asked || selected != row.fields || said.Namespace != want.Namespace || (said.LabelSelector == nil) != (want.LabelSelector == nil) {
-			t.Errorf("%s: an index was asked for %d times, want %d; listed by %q, want %q; %+v", name, by.asked, row.asked, selected, row.fields, said)
+		if by.asked != row.asked || selected != row.fields || said.Namespace != want.Namespace ||
+			(said.LabelSelector == nil) != (want.LabelSelector == nil) {
+			t.Errorf("%s: an index was asked for %d times, want %d; listed by %q, want %q; %+v", name, by.asked, row.asked, selected, row.fields,
+				said)
 		}
-		if err := c.List(t.Context(), &corev1.SecretList{}, client.MatchingLabels{clusterv1.ClusterNameLabel: "mine"}); err != nil || said.FieldSelector != nil {
+		if err := c.List(t.Context(), &corev1.SecretList{}, client.MatchingLabels{clusterv1.ClusterNameLabel: "mine"}); err != nil ||
+			said.FieldSelector != nil {
 			t.Errorf("%s: what is read from the API server is listed by %v: %v", name, said.FieldSelector, err)
 		}
 	}

@@ -33,7 +33,9 @@ func TestContents(t *testing.T) {
 		all = append(all, p.name)
 	}
 	// What the role in config/rbac and the deployment in config/manager are made for.
-	if strings.Join(all, ",") != "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmCluster,EtcdadmConfig,backups,NodeUpgrade,MachineDeploymentUpgrade,Runtime Extension,webhooks" {
+	want := "KubeadmControlPlane,ControlPlane,EtcdCluster,EtcdadmCluster,EtcdadmConfig,backups,NodeUpgrade,MachineDeploymentUpgrade," +
+		"Runtime Extension,webhooks"
+	if strings.Join(all, ",") != want {
 		t.Errorf("contents: %v", all)
 	}
 }
@@ -50,10 +52,12 @@ func TestSchemeHasOurControlPlane(t *testing.T) {
 
 func TestClusterSecrets(t *testing.T) {
 	for name, kept := range map[string]bool{
-		"demo-kubeconfig": true, "demo-ca": true, "demo-etcd": true, "demo-sa": true, "demo-proxy": true, "demo-control-plane-xyz": false, "password": false,
+		"demo-kubeconfig": true, "demo-ca": true, "demo-etcd": true, "demo-sa": true, "demo-proxy": true, "demo-control-plane-xyz": false,
+		"password": false,
 	} {
 		out, err := clusterSecrets().Transform(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{}}}, Data: map[string][]byte{"key": []byte("value")},
+			ObjectMeta: metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+			Data:       map[string][]byte{"key": []byte("value")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +126,8 @@ func TestAPIVersion(t *testing.T) {
 		}
 	}
 	for kind, want := range map[string]string{"None": "cluster.x-k8s.io/v1beta2", "Missing": "Missing.example.com"} {
-		if _, err := APIVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := APIVersion(t.Context(), d, schema.GroupKind{Group: "example.com", Kind: kind}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", kind, err, want)
 		}
 	}
@@ -150,7 +155,8 @@ func TestProviders(t *testing.T) {
 		return names
 	}
 	served := []string{"Runtime Extension", "webhooks"}
-	controlPlane := []string{"KubeadmControlPlane", "ControlPlane", "EtcdCluster", "EtcdadmCluster", "NodeUpgrade", "MachineDeploymentUpgrade", "backups"}
+	controlPlane := []string{"KubeadmControlPlane", "ControlPlane", "EtcdCluster", "EtcdadmCluster", "NodeUpgrade", "MachineDeploymentUpgrade",
+		"backups"}
 	for _, c := range []struct {
 		providers []string
 		want      []string

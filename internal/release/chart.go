@@ -167,7 +167,8 @@ func (r *Release) pack(folder string, files map[string][]byte) ([]byte, error) {
 	archive := tar.NewWriter(compressed)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		h := &tar.Header{
-			Typeflag: tar.TypeReg, Name: path.Join(folder, name), Mode: 0o644, Size: int64(len(files[name])), ModTime: r.date, Format: tar.FormatUSTAR,
+			Typeflag: tar.TypeReg, Name: path.Join(folder, name), Mode: 0o644, Size: int64(len(files[name])), ModTime: r.date,
+			Format: tar.FormatUSTAR,
 		}
 		if err := archive.WriteHeader(h); err != nil {
 			return nil, err

@@ -74,7 +74,8 @@ func checkHeaders(t *testing.T, r *Release, archive *tar.Reader) {
 			t.Fatal(err)
 		}
 		names = append(names, h.Name)
-		if h.Typeflag != tar.TypeReg || h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.Gname != "" || !h.ModTime.Equal(r.date) || !strings.HasPrefix(h.Name, "quorate/") {
+		if h.Typeflag != tar.TypeReg || h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.Gname != "" ||
+			!h.ModTime.Equal(r.date) || !strings.HasPrefix(h.Name, "quorate/") {
 			t.Errorf("%+v", h)
 		}
 	}
@@ -103,7 +104,8 @@ func checkChartFiles(t *testing.T, files map[string]string) {
 		t.Errorf("Chart.yaml is\n%s", got)
 	}
 	for _, name := range []string{
-		"values.yaml", "values.schema.json", "templates/manager.yaml", "templates/_helpers.tpl", "files/webhooks.yaml", "files/cluster_role.yaml", "files/rbac/role.yaml",
+		"values.yaml", "values.schema.json", "templates/manager.yaml", "templates/_helpers.tpl", "files/webhooks.yaml", "files/cluster_role.yaml",
+		"files/rbac/role.yaml",
 		"files/crd/controlplane.cluster.x-k8s.io_kubeadmcontrolplanes.yaml",
 	} {
 		if files["quorate/"+name] == "" {

@@ -32,7 +32,8 @@ func askGo(ctx context.Context, root string) (goEnvironment, error) {
 }
 
 // decided is the part of the environment that decides what Go builds: the user's own must not.
-var decided = []string{"GOOS=linux", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GODEBUG=", "GOFIPS140=off"}
+var decided = []string{"GOOS=linux", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=",
+	"GODEBUG=", "GOFIPS140=off"}
 
 // Build builds a static program of the module in root for Linux on an architecture. Neither a path of this host nor the state of a
 // repository gets into it. Stamp is what the linker sets: variable to value.
@@ -44,7 +45,8 @@ func Build(ctx context.Context, root, command, file, arch string, stamp map[stri
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("building %s: %w", command, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", file, command)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", file,
+		command)
 	cmd.Dir = root
 	cmd.Env = append(append(os.Environ(), decided...), "GOARCH="+arch, "PWD="+root)
 	var said bytes.Buffer

@@ -114,7 +114,8 @@ func (r *Release) write(of recipe) (published.Image, error) {
 	for _, s := range written.Sizes {
 		r.Report("  %s: %.1f MB compressed, %.1f MB unpacked", s.Architecture, float64(s.Compressed)/1e6, float64(s.Unpacked)/1e6)
 		if s.Compressed > of.most {
-			return published.Image{}, fmt.Errorf("%s for %s takes %.1f MB, at most %.0f are allowed", of.name, s.Architecture, float64(s.Compressed)/1e6, float64(of.most)/1e6)
+			return published.Image{}, fmt.Errorf("%s for %s takes %.1f MB, at most %.0f are allowed", of.name, s.Architecture,
+				float64(s.Compressed)/1e6, float64(of.most)/1e6)
 		}
 	}
 	r.Report("  %s", written.Digest)
@@ -149,7 +150,8 @@ func (r *Release) compose(of recipe, arch string) (image.Image, error) {
 	}
 	files = append(files, image.File{Path: path.Join(contentsFolder, of.title+".spdx.json"), Source: list, Mode: 0o644})
 	return image.Image{
-		Name: of.name, Architecture: arch, Entrypoint: []string{of.entrypoint}, User: of.user, Files: files, Created: r.date, Compression: gzipLevel,
+		Name: of.name, Architecture: arch, Entrypoint: []string{of.entrypoint}, User: of.user, Files: files, Created: r.date,
+		Compression: gzipLevel,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":       of.title,
 			"org.opencontainers.image.description": of.description,

@@ -131,7 +131,8 @@ func TestChartHasImages(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(valuesOf(t, r)), &values); err != nil {
 		t.Fatal(err)
 	}
-	if u := values.Upgrader; u.Repository != UpgraderImage || len(u.Images) != 1 || u.Images["v1.36.3"] != struct{ Digest, Brings string }{r.images[1].Digest, someBrings} {
+	if u := values.Upgrader; u.Repository != UpgraderImage || len(u.Images) != 1 ||
+		u.Images["v1.36.3"] != struct{ Digest, Brings string }{r.images[1].Digest, someBrings} {
 		t.Errorf("%+v", u)
 	}
 	r.images = nil

@@ -38,7 +38,7 @@ func (r *Release) manifests(ctx context.Context) error {
 func (r *Release) components(ctx context.Context) error {
 	module := filepath.Join(r.Root, installer)
 	if _, err := os.Stat(filepath.Join(module, "go.mod")); errors.Is(err, fs.ErrNotExist) {
-		r.Report("components for clusterctl are LEFT OUT: there is no %s in these sources", installer)
+		r.Report("components for clusterctl are missing: these sources have no %s", installer)
 		return nil
 	}
 	out := filepath.Join(r.Out, "components")

@@ -1,5 +1,5 @@
-// Package release makes what a release of Quorate consists of: programs, container images of those that run as pods, lists of what is in
-// them, the manifests and the Helm chart of an installation, bundles of what local machines are made of, and checksums. Two releases of one
+// Package release makes what a release of Quorate consists of. These are programs, container images, lists of what is in them, the
+// manifests and the Helm chart of an installation, bundles of what local machines are made of, and checksums. Two releases of one
 // commit are equal byte by byte, wherever they are made, but for bundles: those have programs of the host that built them.
 //
 // It knows what is in an image. How an image is written is in artifacts/image, what a program is made of in contents.
@@ -29,15 +29,16 @@ var Architectures = []string{"amd64", "arm64"}
 type Options struct {
 	Root string // folder of the module's sources
 	Out  string // folder to write to; what an earlier release left there is replaced
-	// Version, Revision and Date are what programs say of themselves. Version may be empty where no release has been tagged; then
+	// Version, Revision and Date are what programs report about themselves. Version may be empty where no release has been tagged; then
 	// it is made of the revision. Date is that of the revision, in RFC 3339.
 	Version, Revision, Date string
 	Architectures           []string // empty: Architectures
-	Kubernetes              []string // versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
-	Bundles                 []string // versions for which bundles are made; nil: the default version
-	KeyFile                 string   // PEM file with the ed25519 private key that signs the checksums and bundles; empty: they are not signed
-	Artifacts               artifacts.Options
-	Report                  func(format string, values ...any) // tells what is being done, for people
+	// versions for which there are upgraders' images; nil: all that are pinned but the oldest, which no test upgrades to
+	Kubernetes []string
+	Bundles    []string // versions for which bundles are made; nil: the default version
+	KeyFile    string   // PEM file with the ed25519 private key that signs the checksums and bundles; empty: they are not signed
+	Artifacts  artifacts.Options
+	Report     func(format string, values ...any) // tells what is being done, for people
 }
 
 // Release makes a release in parts.

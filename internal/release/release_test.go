@@ -21,7 +21,8 @@ import (
 
 func options(t *testing.T) Options {
 	t.Helper()
-	return Options{Root: "../..", Out: filepath.Join(t.TempDir(), "dist"), Version: "v9.8.7", Revision: "0123456789abcdef", Date: "2026-11-23T04:05:06Z", Architectures: []string{"amd64"}}
+	return Options{Root: "../..", Out: filepath.Join(t.TempDir(), "dist"), Version: "v9.8.7", Revision: "0123456789abcdef",
+		Date: "2026-11-23T04:05:06Z", Architectures: []string{"amd64"}}
 }
 
 func release(t *testing.T, o Options) *Release {
@@ -50,7 +51,8 @@ func TestNew(t *testing.T) {
 	}
 	o := options(t)
 	o.Version, o.Revision, o.Architectures = "", "0123456789abcdef-dirty", nil
-	if r := release(t, o); r.Version != "v0.0.0-g0123456789ab-dirty" || !slices.Equal(r.Architectures, Architectures) || len(r.Kubernetes) == 0 {
+	if r := release(t, o); r.Version != "v0.0.0-g0123456789ab-dirty" || !slices.Equal(r.Architectures, Architectures) ||
+		len(r.Kubernetes) == 0 {
 		t.Errorf("%+v", r.Options)
 	}
 	o.Kubernetes = []string{}
@@ -116,10 +118,12 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := config.Config
-	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/fake"}) || len(c.Cmd) > 0 || !config.Created.Equal(time.Date(2026, 11, 23, 4, 5, 6, 0, time.UTC)) {
+	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/fake"}) || len(c.Cmd) > 0 ||
+		!config.Created.Equal(time.Date(2026, 11, 23, 4, 5, 6, 0, time.UTC)) {
 		t.Errorf("%+v", config)
 	}
-	for label, want := range map[string]string{"version": r.Version, "revision": r.Revision, "created": r.Date, "source": "https://github.com/quorate/quorate", "licenses": "Apache-2.0"} {
+	for label, want := range map[string]string{"version": r.Version, "revision": r.Revision, "created": r.Date,
+		"source": "https://github.com/quorate/quorate", "licenses": "Apache-2.0"} {
 		if got := c.Labels["org.opencontainers.image."+label]; got != want {
 			t.Errorf("label %s is %q, want %q", label, got, want)
 		}
@@ -246,7 +250,8 @@ func TestCached(t *testing.T) {
 // TestChecksums: sha256sum agrees, and sees a file that was changed.
 func TestChecksums(t *testing.T) {
 	folder := t.TempDir()
-	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "images", "a"), 0o755), os.WriteFile(filepath.Join(folder, "images", "a", "index.json"), []byte("{}"), 0o644),
+	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "images", "a"), 0o755),
+		os.WriteFile(filepath.Join(folder, "images", "a", "index.json"), []byte("{}"), 0o644),
 		os.WriteFile(filepath.Join(folder, "quorate"), []byte("program"), 0o755), Checksums(folder), Checksums(folder)); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func sign(folder string, key ed25519.PrivateKey) error {
 }
 
 // Verify returns an error unless the checksums of a folder are signed with the private key of the one in keyFile, and each file that they
-// list is there and as it was. It returns the number of files. Files that are not listed are an error too: nobody has signed them.
+// list is there and as it was. It returns the number of files. Files that are not listed are an error too: they are not signed.
 func Verify(folder, keyFile string) (int, error) {
 	key, err := signature.ReadPublicKey(keyFile)
 	if err != nil {

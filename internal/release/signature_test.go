@@ -25,7 +25,8 @@ func signedRelease(t *testing.T) (folder, public string) {
 	}
 	folder, public = t.TempDir(), filepath.Join(t.TempDir(), "release.pub")
 	for file, data := range map[string][]byte{
-		public: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), filepath.Join(folder, "quorate-linux-amd64"): []byte("program"), filepath.Join(folder, "b"): []byte("b"),
+		public: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), filepath.Join(folder, "quorate-linux-amd64"): []byte("program"),
+		filepath.Join(folder, "b"): []byte("b"),
 	} {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
 			t.Fatal(err)

@@ -48,7 +48,8 @@ esac
 // TestBumpFails: a version that cannot be pinned leaves the tree as it was, and the reason is printed.
 func TestBumpFails(t *testing.T) {
 	for _, test := range []struct{ version, fail, want string }{
-		{"v1.99.0", "", "bump-kubernetes: cannot download k8s.io/kubernetes@v1.99.0: k8s.io/kubernetes@v1.99.0: 404 Not Found server response: unknown revision v1.99.0"},
+		{"v1.99.0", "", "bump-kubernetes: cannot download k8s.io/kubernetes@v1.99.0: k8s.io/kubernetes@v1.99.0: 404 Not Found server response: " +
+			"unknown revision v1.99.0"},
 		{"v1.36.10", "pins", "update-pins: no checksum"},
 		{"v1.36.10", "table", "compatibility_test.go: no such row"},
 		{"v1.36.10", "places", "places_test.go:1:1: does not compile"},
@@ -94,7 +95,8 @@ func TestBump(t *testing.T) {
 		}
 		for name, want := range map[string]bool{
 			"artifacts/kubernetes-" + test.version: true, "artifacts/kubernetes-v1.36.3": true, "artifacts/kubernetes-v1.37.2": true,
-			"artifacts/kubernetes-v1.36.1": !test.gone, "internal/core/programs/tables/v1.36.1.txt": !test.gone, "internal/core/programs/tables/v1.37.2.txt": true,
+			"artifacts/kubernetes-v1.36.1": !test.gone, "internal/core/programs/tables/v1.36.1.txt": !test.gone,
+			"internal/core/programs/tables/v1.37.2.txt": true,
 		} {
 			if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != want {
 				t.Errorf("%s: %s: %v", test.version, name, err)

@@ -39,11 +39,14 @@ func TestDemo(t *testing.T) {
 	root, env := demo(t)
 	out, passed := run(t, root, env, root+"/hack/demo.sh")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if !passed || !strings.HasPrefix(lines[0], "demo: first the operating system's packages") || !strings.Contains(lines[1], "processors if nothing is compiled yet") ||
-		!strings.Contains(out, "Quorate's programs: 2 packages to compile") || lines[len(lines)-1] != "quorate up is run" || strings.Contains(out, "k8s.io/api/core/v1\n") {
+	if !passed || !strings.HasPrefix(lines[0], "demo: first the operating system's packages") ||
+		!strings.Contains(lines[1], "processors if nothing is compiled yet") ||
+		!strings.Contains(out, "Quorate's programs: 2 packages to compile") || lines[len(lines)-1] != "quorate up is run" ||
+		strings.Contains(out, "k8s.io/api/core/v1\n") {
 		t.Errorf("passed: %t\n%s", passed, out)
 	}
-	if out, passed := run(t, root, append(env, "FAIL=cached"), root+"/hack/demo.sh"); !passed || !strings.Contains(out, "Quorate's programs: 0 packages to compile") {
+	if out, passed := run(t, root, append(env, "FAIL=cached"), root+"/hack/demo.sh"); !passed ||
+		!strings.Contains(out, "Quorate's programs: 0 packages to compile") {
 		t.Errorf("passed: %t\n%s", passed, out)
 	}
 }

@@ -107,7 +107,8 @@ func TestNightlyRunsAllLives(t *testing.T) {
 
 // TestE2EBuildsTheS3Server: the life that needs a real S3 server has it built where it is not there, and no other life waits for it.
 func TestE2EBuildsTheS3Server(t *testing.T) {
-	for lives, want := range map[string]bool{"": true, "backup-s3": true, "(plan|backup-s3)": true, "backup": false, "(create|backup)": false} {
+	for lives, want := range map[string]bool{"": true, "backup-s3": true, "(plan|backup-s3)": true, "backup": false,
+		"(create|backup)": false} {
 		out, ok := run(t, "../..", nil, "make", "-n", "e2e", "RUN="+lives, "CACHE="+t.TempDir())
 		if !ok {
 			t.Fatal(out)

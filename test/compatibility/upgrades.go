@@ -16,7 +16,7 @@ import (
 
 // UpgradesFile has what was measured, by its path from the root of the sources. The life versions writes it:
 //
-//	make e2e RUN=versions CELLS=test/compatibility/upgrades.json
+//	make e2e RUN=versions CELLS=test/compatibility/upgrades.json CELL=next
 const UpgradesFile = "test/compatibility/upgrades.json"
 
 // The ways of an upgrade.
@@ -34,6 +34,63 @@ type Cell struct {
 	// Machines is how many machines the control plane has, Workers how many there are beside it.
 	Machines int `json:"machines"`
 	Workers  int `json:"workers"`
+}
+
+// Name returns the cell's name, by which it is chosen and its cluster is called, such as roll3-1-36-3-1-37-2. Its letters and digits tell
+// where a failure is from.
+func (c Cell) Name() string {
+	way := map[string]string{InPlace: "place", Rolled: "roll"}[c.Way]
+	return fmt.Sprintf("%s%d-%s", way, c.Machines, strings.NewReplacer(".", "-", "v", "").Replace(c.From+"-"+c.To))
+}
+
+// Next chooses the first cell that was not run, and then the first one that failed.
+const Next = "next"
+
+// Choose returns the cells that asked names: all of them if it is empty, one for Next, otherwise those whose names it lists, separated by
+// commas. The file of measured upgrades decides what comes next, so that a matrix can be run in pieces.
+func Choose(all []Cell, measured []Measured, asked string) ([]Cell, error) {
+	switch asked {
+	case "":
+		return all, nil
+	case Next:
+		return next(all, measured)
+	}
+	var chosen []Cell
+	for name := range strings.SplitSeq(asked, ",") {
+		at := slices.IndexFunc(all, func(c Cell) bool { return c.Name() == name })
+		if at < 0 {
+			return nil, fmt.Errorf("invalid cell %q: must be %s or some of %s", name, Next, strings.Join(names(all), ", "))
+		}
+		chosen = append(chosen, all[at])
+	}
+	return chosen, nil
+}
+
+// next returns the cell that Next stands for.
+func next(all []Cell, measured []Measured) ([]Cell, error) {
+	failed := []Cell{}
+	for _, c := range all {
+		at := slices.IndexFunc(measured, func(m Measured) bool { return m.Cell == c })
+		switch {
+		case at < 0:
+			return []Cell{c}, nil
+		case !measured[at].Passed:
+			failed = append(failed, c)
+		}
+	}
+	if len(failed) == 0 {
+		return nil, fmt.Errorf("no cell is left: all %d were run and passed", len(all))
+	}
+	return failed[:1], nil
+}
+
+// names returns the names of cells.
+func names(all []Cell) []string {
+	var text []string
+	for _, c := range all {
+		text = append(text, c.Name())
+	}
+	return text
 }
 
 // Measured is what a run of a cell took.
@@ -86,6 +143,20 @@ func ReadUpgrades(path string) ([]Measured, error) {
 	return all, nil
 }
 
+// Rows returns the cells, and then those that were measured between other versions that are pinned: a pin that stays beside a newer patch
+// keeps what was measured with it.
+func Rows(cells []Cell, measured []Measured) []Cell {
+	cells = slices.Clone(cells)
+	for _, m := range measured {
+		if !slices.Contains(cells, m.Cell) && isPinned(m.From) && isPinned(m.To) {
+			cells = append(cells, m.Cell)
+		}
+	}
+	return cells
+}
+
+func isPinned(kubernetes string) bool { return slices.Contains(artifacts.Versions(), kubernetes) }
+
 // AddUpgrade writes a run into a file like UpgradesFile, in place of an earlier run of the same cell. Runs of versions that are not pinned
 // any more are removed.
 func AddUpgrade(path string, run Measured) error {
@@ -93,9 +164,10 @@ func AddUpgrade(path string, run Measured) error {
 	if err != nil {
 		return err
 	}
-	cells := append(Upgrades(), run.Cell)
-	all = slices.DeleteFunc(all, func(m Measured) bool { return m.Cell == run.Cell || !slices.Contains(cells, m.Cell) })
+	all = slices.DeleteFunc(all, func(m Measured) bool { return m.Cell == run.Cell })
 	all = append(all, run)
+	cells := append(Rows(Upgrades(), all), run.Cell) // of FROM and TO, which may be any
+	all = slices.DeleteFunc(all, func(m Measured) bool { return !slices.Contains(cells, m.Cell) })
 	slices.SortFunc(all, func(a, b Measured) int { return slices.Index(cells, a.Cell) - slices.Index(cells, b.Cell) })
 	var text strings.Builder
 	encoder := json.NewEncoder(&text) // a line for each

@@ -9,9 +9,9 @@ import (
 
 // Runner is who runs a command of the documents.
 type Runner struct {
-	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nobody does.
+	// By is `RUN=NAME` of an end-to-end test, `TestNAME` of another, CI, or empty: nothing does.
 	By string
-	// Why says why nobody does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for
+	// Why says why nothing does, or how what is run differs from what is written; empty: it is run as it is written, with names put in for
 	// words in capitals.
 	Why string
 }
@@ -69,10 +69,13 @@ var account = []accountRow{
 	{row(`docs/plan.md: quorate plan demo -f changed\.yaml .*`), Runner{"RUN=plan", "with a file of the test's own"}},
 	{row(`docs/plan.md: quorate plan -f cluster\.yaml`), Runner{"TestPlanOfBirth", "with a file and an API server of the test's own"}},
 	{row(`docs/operating.md: kubectl get configmap demo-cp-kcp-quorate-history .*`), Runner{Changes, ""}},
-	{row(`docs/operating.md: (quorate export|quorate plan -f control-plane\.yaml|kubectl apply -f control-plane\.yaml).*`), Runner{"TestExport", "with an API server of the test's own, and without kubectl"}},
+	{row(`docs/operating.md: (quorate export|quorate plan -f control-plane\.yaml|kubectl apply -f control-plane\.yaml).*`),
+		Runner{"TestExport", "with an API server of the test's own, and without kubectl"}},
 	{row(`docs/operating.md: kubectl get machines .*`), Runner{Shows, ""}},
-	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`), Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},
-	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
+	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`),
+		Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},
+	{row(`docs/operating.md: clusterctl init --kubeconfig=NEW .*`),
+		Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
 	{row(`docs/operating.md: (kubectl (--kubeconfig=NEW )?annotate etcdclusters,machines|kubectl patch \$m) .*`), Runner{"TestMove", ""}},
 	{row(`docs/operating.md: clusterctl move \.\.\.`), Runner{"TestMove", "by clusterctl's library"}},
 	{row(`docs/operating.md: kubectl delete clusterrolebinding quorate-manager`), Runner{"TestDefault", ""}},
@@ -86,11 +89,14 @@ var account = []accountRow{
 	{row(`docs/self-managed.md: quorate up.*`), Runner{"RUN=self-managed", "with another cluster's name"}},
 	{row(`docs/install.md: clusterctl init .*`), Runner{"RUN=self-managed", "by quorate up --self-managed, which runs clusterctl"}},
 	{row(`docs/install.md: kubectl apply -k config/default`), Runner{"TestDefault", "against an API server of the test's own"}},
-	{row(`docs/install.md: kubectl apply --server-side -k config/restricted-egress`), Runner{"TestRestrictedEgress", "against an API server of the test's own"}},
+	{row(`docs/install.md: kubectl apply --server-side -k config/restricted-egress`),
+		Runner{"TestRestrictedEgress", "against an API server of the test's own"}},
 	{row(`docs/install.md: helm upgrade --install .*`), Runner{"TestRestrictedEgress", "by Helm's library"}},
-	{row(`docs/install.md: kubectl (apply -k config/tenant|create (role|rolebinding) .*)`), Runner{"TestTenant", "against an API server of the test's own, without kubectl"}},
+	{row(`docs/install.md: kubectl (apply -k config/tenant|create (role|rolebinding) .*)`),
+		Runner{"TestTenant", "against an API server of the test's own, without kubectl"}},
 	{row(`docs/install.md: helm install .*`), Runner{"RUN=helm", "with the chart's path"}},
-	{row(`docs/migrate.md: kubectl .*(\$N|--server-side|get crd ).*`), Runner{"TestMigrate", "against an API server of the test's own, without pods"}},
+	{row(`docs/migrate.md: kubectl .*(\$N|--server-side|get crd ).*`),
+		Runner{"TestMigrate", "against an API server of the test's own, without pods"}},
 	{row(`docs/migrate.md: .*`), Runner{"RUN=upgrade-provider", ""}},
 	{row(`docs/install.md: kubectl --namespace quorate-system .*|docs/install.md: kubectl (auth|create|get) .*`), Runner{InPods, ""}},
 	{row(`docs/metrics.md: (kubectl|curl|go) .*`), Runner{InPods, ""}},
@@ -117,6 +123,7 @@ func RunBy(c Command) (Runner, error) {
 
 // Named puts in what a reader puts in for the words in capitals, in an environment with the cluster demo that has a machine of that name.
 func Named(line, machine string) string {
-	return strings.NewReplacer("KIND NAME", "kubeadmcontrolplane demo-cp", "lease NAME", "lease quorate-manager", "NAMESPACE", "default", "MACHINE", machine,
+	return strings.NewReplacer("KIND NAME", "kubeadmcontrolplane demo-cp", "lease NAME", "lease quorate-manager", "NAMESPACE", "default",
+		"MACHINE", machine,
 		"CLUSTER", "demo", "CONTROL-PLANE", "demo-cp", "name=NAME", "name=demo", "user=ME", "user=system:serviceaccount:default:me").Replace(line)
 }

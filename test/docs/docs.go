@@ -42,7 +42,8 @@ var (
 	comment   = regexp.MustCompile(`\s+#.*$`)
 )
 
-// Commands are those of all documents below a repository's root, but generated ones, in their order. A line with several is several commands.
+// Commands are those of all documents below a repository's root, but generated ones, in their order. A line with several is several
+// commands.
 func Commands(root string) ([]Command, error) {
 	var all []Command
 	read := func(path string) error {

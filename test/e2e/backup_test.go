@@ -4,6 +4,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net"
 	"os"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -23,6 +27,7 @@ import (
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	corebackup "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
@@ -34,6 +39,7 @@ type listed struct {
 	Verified  bool   `json:"verified"`
 	Encrypted bool   `json:"encrypted"`
 	Etcd      string `json:"etcd"`
+	Changed   string `json:"changed"`
 }
 
 func (e *environment) backups(t *testing.T, name string) []listed {
@@ -72,10 +78,11 @@ func backupS3(t *testing.T, e *environment) {
 	address := listener.Addr().String()
 	listener.Close()
 	data := t.TempDir()
-	if err := os.Mkdir(filepath.Join(data, "backups"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(data, bucketName), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server := exec.Command(path, "--port", address, "--access", "id", "--secret", "secret-key", "--quiet", "posix", "--sidecar", t.TempDir(), data)
+	server := exec.Command(path, "--port", address, "--access", "id", "--secret", "secret-key", "--quiet", "posix", "--sidecar", t.TempDir(),
+		"--versioning-dir", t.TempDir(), data)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +90,27 @@ func backupS3(t *testing.T, e *environment) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
+	bucket, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4("id", "secret-key", ""), Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the bucket keeps versions", patience, func() string {
+		if err := bucket.EnableVersioning(context.Background(), bucketName); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	e.livesOfBackups(t, place{"uniform", &backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
-		S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: "http://" + address, Bucket: "backups", Prefix: "e2e", PathStyle: ptr.To(true)},
+		S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: "http://" + address, Bucket: bucketName, Prefix: "e2e", PathStyle: ptr.To(true)},
 		CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "bucket"},
-	}}, filepath.Join(data, "backups", "e2e")})
+	}}, filepath.Join(data, bucketName, "e2e")})
+	for object := range bucket.ListObjectsIter(context.Background(), bucketName, minio.ListObjectsOptions{Recursive: true}) {
+		t.Errorf("after the cluster went the bucket has %s, %v", object.Key, object.Err)
+	}
 }
+
+// bucketName is the bucket of the S3 server.
+const bucketName = "backups"
 
 // livesOfBackups: a cluster's etcd is backed up by the schedule and on request into a store, while writes go on without a failure; each
 // backup is proven, also from the store alone with the identity, damage is found, retention keeps what it should, and the newest verified
@@ -149,9 +172,10 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 		t.Errorf("quorate status does not tell of %s:\n%s", newest, out)
 	}
 	e.provesBackups(t, to, all, key)
-	want := 1
-	if to.spec != nil {
-		want = 0
+	if to.spec == nil {
+		e.takesLastBackup(t, name, to.folder)
+	} else {
+		e.findsDeleted(t, name, newest, key)
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 			kcp.Spec.Backup.DeletionPolicy = controlplanev1.BackupsDelete
 		})
@@ -161,10 +185,76 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 			}
 			return ""
 		})
+		e.takeDown(t, name)
 	}
+}
+
+// takesLastBackup deletes a cluster with spec.backup.lastBackup: a backup that was taken after that is in the store, verified, and so is the
+// one before.
+func (e *environment) takesLastBackup(t *testing.T, name, folder string) {
+	t.Helper()
+	before, id := e.backups(t, name), e.controlPlane(t, name).Annotations[controlplanev1.BackupIdentityAnnotation]
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.Backup.LastBackup = controlplanev1.LastBackupRequired
+	})
+	began := time.Now().Truncate(time.Second)
 	e.takeDown(t, name)
-	if left, _ := filepath.Glob(filepath.Join(to.folder, "*", newest, "archive")); len(left) != want {
-		t.Errorf("after the cluster went %d backups are left, want %d: %v", len(left), want, left)
+	t.Logf("FIGURE deletion with a last backup: %.1f s", time.Since(began).Seconds())
+	found, _ := filepath.Glob(filepath.Join(folder, id, "*", "manifest.json"))
+	if len(found) != len(before)+1 {
+		t.Fatalf("before the deletion the store had %+v, after it %q", before, found)
+	}
+	last := filepath.Dir(slices.Max(found))
+	read := func(file string) []byte {
+		data, err := os.ReadFile(filepath.Join(last, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	manifest, err := corebackup.DecodeManifest(read("manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := corebackup.DecodeVerification(read("verified.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(read("archive"))
+	if manifest.Taken.Before(began) || !proof.Proves(manifest) || hex.EncodeToString(sum[:]) != manifest.Archive.SHA256 {
+		t.Errorf("the cluster was deleted at %s; its last backup %s was taken at %s and proven: %t", began, manifest.Name, manifest.Taken,
+			proof.Proves(manifest))
+	}
+	if manifest.Revision() <= before[len(before)-1].Revision {
+		t.Errorf("the last backup is of revision %d, the one before of %d", manifest.Revision(), before[len(before)-1].Revision)
+	}
+}
+
+// findsDeleted deletes the newest backup in a bucket that keeps versions: it is listed as deleted, and read as before; nothing is deleted
+// twice; and another backup takes its place.
+func (e *environment) findsDeleted(t *testing.T, name, newest, key string) {
+	t.Helper()
+	e.quorate(t, "backup", "delete", name, newest, "--yes")
+	at := func(b listed) bool { return b.Name == newest }
+	left := e.backups(t, name)
+	if i := slices.IndexFunc(left, at); i < 0 || left[i].Changed != "deleted" || !left[i].Verified {
+		t.Fatalf("after the newest backup %s was deleted the list has %+v", newest, left)
+	}
+	to := filepath.Join(t.TempDir(), "archive")
+	e.quorate(t, "backup", "get", name, newest, "--to", to)
+	if out := e.quorate(t, "backup", "verify", name, newest, "--identity", key); !strings.Contains(out, "an old version was read") {
+		t.Errorf("verifying what was deleted: %s", out)
+	}
+	if out, err := e.try("backup", "delete", name, newest, "--yes"); err == nil || !strings.Contains(err.Error(), "was deleted already") {
+		t.Errorf("deleted twice: %v\n%s", err, out)
+	}
+	e.quorate(t, "backup", "now", name)
+	left = e.backups(t, name)
+	if i := slices.IndexFunc(left, at); i >= 0 || len(left) != 1 || left[0].Changed != "" || !left[0].Verified {
+		t.Errorf("after another backup the list has %+v", left)
+	}
+	if out := e.quorate(t, "backup", "list", name, "--deleted"); !strings.Contains(out, newest) {
+		t.Errorf("--deleted leaves %s out:\n%s", newest, out)
 	}
 }
 
@@ -179,12 +269,12 @@ func (e *environment) wantsBackups(t *testing.T, name string, spec backupv1alpha
 	if err := os.WriteFile(key, []byte(identity.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	credentials := &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"},
 		Data:       map[string][]byte{backupv1alpha1.AccessKeyID: []byte("id"), backupv1alpha1.SecretAccessKey: []byte("secret-key")},
 	}
 	store := &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bucket"}, Spec: spec}
-	for _, object := range []client.Object{credentials, store} {
+	for _, object := range []client.Object{secret, store} {
 		if err := e.management(t).Create(context.Background(), object); err != nil {
 			t.Fatal(err)
 		}

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// bundled exports the artifacts of this host, and makes three machines as a host would that has nothing but the bundle of a release, by its URL:
-// with an empty cache, no Go, and nothing to fetch Go modules from.
+// bundled exports the artifacts of this host, and makes three machines as a host would that has nothing but the bundle of a release, by its
+// URL: with an empty cache, no Go, and nothing to fetch Go modules from.
 func bundled(t *testing.T, env *environment) {
 	// The environment's management plane would stay with the cache that it was made from.
 	env.quorate(t, "down", "--yes")

@@ -29,7 +29,8 @@ func classes(t *testing.T, e *environment) {
 				t.Fatal(err)
 			}
 			start := time.Now()
-			e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", writeManifests(t, c.name, string(text), "version: "+newer, "version: "+older))
+			e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", writeManifests(t, c.name, string(text), "version: "+newer,
+				"version: "+older))
 			t.Logf("FIGURE %s: three machines and a worker of a class: %.1f s", c.file, time.Since(start).Seconds())
 			eventually(t, "all nodes healthy", patience, e.healthy(t, c.name, 4))
 			eventually(t, "three voters", patience, e.quorumOf(t, c.name, 3))
@@ -59,8 +60,10 @@ func chainedClass(t *testing.T, e *environment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.quorate(t, append([]string{"artifacts", "build"}, chain...)...) // as a person would: the plane builds what is missing too, for minutes in the middle
-	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", writeManifests(t, name, string(text), "version: "+newer, "version: "+oldest))
+	e.quorate(t, append([]string{"artifacts", "build"},
+		chain...)...) // as a person would: the plane builds what is missing too, for minutes in the middle
+	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", writeManifests(t, name, string(text), "version: "+newer,
+		"version: "+oldest))
 	eventually(t, "all nodes healthy", patience, e.healthy(t, name, 4))
 	eventually(t, "three voters", patience, e.quorumOf(t, name, 3))
 	seen := &generations{of: map[string]string{}}

@@ -74,7 +74,8 @@ var kinds = map[string]struct{ begin, end string }{
 
 func measureDelays(t *testing.T, e *environment, cluster string) *delays {
 	ctx, stop := context.WithCancel(context.Background())
-	d := &delays{management: e.management(t), begun: len(e.machines(t, cluster)) > 1, key: client.ObjectKey{Namespace: "default", Name: cluster}, etcd: etcd.Open(nil), stop: stop}
+	d := &delays{management: e.management(t), begun: len(e.machines(t, cluster)) > 1,
+		key: client.ObjectKey{Namespace: "default", Name: cluster}, etcd: etcd.Open(nil), stop: stop}
 	d.workers.Go(func() { d.machineChanges(ctx) })
 	for _, look := range []func(context.Context) ([]string, bool){d.objects, d.workload, d.members} {
 		d.workers.Go(func() { d.follow(ctx, look) })
@@ -217,7 +218,8 @@ func (d *delays) report(t *testing.T, controller string) {
 		sum += one
 	}
 	slices.Sort(took)
-	t.Logf("FIGURE %s's own delay over %d steps: median %.2f s, worst %.2f s, sum %.1f s", controller, len(took), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), sum.Seconds())
+	t.Logf("FIGURE %s's own delay over %d steps: median %.2f s, worst %.2f s, sum %.1f s", controller, len(took), took[len(took)/2].Seconds(),
+		took[len(took)-1].Seconds(), sum.Seconds())
 }
 
 // objects are what the management plane holds beside Machines.

@@ -178,7 +178,8 @@ func newSourceShell(t *testing.T, e *environment) sourceShell {
 		s.env = append(s.env, name+"="+strings.TrimSpace(string(out)))
 	}
 	s.folder = filepath.Join(s.folder, "quorate")
-	s.env = append(s.env, "PATH="+filepath.Join(s.folder, "bin")+":"+pathIn(s.env), "QUORATE_RECORD="+filepath.Join(s.folder, "test", "releases", "v1.4.0"))
+	s.env = append(s.env, "PATH="+filepath.Join(s.folder, "bin")+":"+pathIn(s.env), "QUORATE_RECORD="+filepath.Join(s.folder, "test",
+		"releases", "v1.4.0"))
 	return s
 }
 
@@ -190,7 +191,8 @@ func inOrder(all []docs.Command) []docs.Command {
 			return by
 		}
 		makesMore := func(c docs.Command) bool {
-			return strings.HasPrefix(c.Text, "quorate up ") && slices.ContainsFunc(all, func(o docs.Command) bool { return o.File == c.File && o.Line < c.Line })
+			return strings.HasPrefix(c.Text, "quorate up ") &&
+				slices.ContainsFunc(all, func(o docs.Command) bool { return o.File == c.File && o.Line < c.Line })
 		}
 		switch {
 		case makesMore(a) && !makesMore(b):
@@ -255,7 +257,8 @@ func (s exampleShell) definitions(t *testing.T) {
 	}
 	crd := filepath.Join(got.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_")
 	err = s.run("kubectl apply --server-side -f "+crd+"servicemonitors.yaml -f "+crd+"prometheusrules.yaml && "+
-		"kubectl wait --for=condition=Established --timeout=1m crd/servicemonitors.monitoring.coreos.com crd/prometheusrules.monitoring.coreos.com", false)
+		"kubectl wait --for=condition=Established --timeout=1m crd/servicemonitors.monitoring.coreos.com "+
+		"crd/prometheusrules.monitoring.coreos.com", false)
 	if err != nil {
 		t.Fatal(err)
 	}

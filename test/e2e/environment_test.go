@@ -68,7 +68,8 @@ func newEnvironment(t *testing.T) *environment {
 			t.Error(err)
 		}
 	})
-	return &environment{asked: map[rights.Right]int{}, state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)), binary: binary}
+	return &environment{asked: map[rights.Right]int{}, state: state, network: cmp.Or(os.Getenv("QUORATE_E2E_NETWORK"), freeNetwork(t)),
+		binary: binary}
 }
 
 // endWhenInterrupted takes the environment down when the run is interrupted, which ends it: Go runs no clean-up then, and the machines
@@ -313,8 +314,8 @@ func (e *environment) quorumOf(t *testing.T, name string, want int) func() strin
 	}
 }
 
-// clear takes down what a life that failed has left: its machines would take the host's processors from the next life, which fails for that.
-// With QUORATE_E2E_KEEP they stay until the end.
+// clear takes down what a life that failed has left: its machines would take the host's processors from the next life, which fails for
+// that. With QUORATE_E2E_KEEP they stay until the end.
 func (e *environment) clear(t *testing.T) {
 	if os.Getenv("QUORATE_E2E_KEEP") != "" {
 		return

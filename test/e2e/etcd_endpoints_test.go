@@ -28,8 +28,10 @@ import (
 func etcdEndpoints(t *testing.T, e *environment) {
 	const name, kind = "etcd-moved", "ControlPlane"
 	manifests := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--kind", kind, "--etcd", "3", "--replicas", "3"),
-		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: default\nspec:\n",
-		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: default\nspec:\n  controlPlaneEndpoint:\n    host: "+e.address("0.77")+"\n    port: 2379\n")
+		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: "+
+			"default\nspec:\n",
+		"kind: LocalCluster\nmetadata:\n  labels:\n    cluster.x-k8s.io/cluster-name: etcd-moved\n  name: etcd-moved\n  namespace: "+
+			"default\nspec:\n  controlPlaneEndpoint:\n    host: "+e.address("0.77")+"\n    port: 2379\n")
 	start := time.Now()
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", manifests)
 	e.etcdSettled(t, name, 3)
@@ -70,7 +72,8 @@ func (e *environment) followed(t *testing.T, name, what string, replaced int, ro
 			e.etcdReplaced(t, name, members)
 		}
 		eventually(t, what+": the control plane has followed", 3*patience, func() string {
-			if now := e.etcdClusterOf(t, name); replaced > 0 && now.Status.Endpoints == endpoints || now.Spec.Endpoint != "" && now.Status.Endpoints != "https://"+now.Spec.Endpoint {
+			if now := e.etcdClusterOf(t, name); replaced > 0 && now.Status.Endpoints == endpoints || now.Spec.Endpoint != "" &&
+				now.Status.Endpoints != "https://"+now.Spec.Endpoint {
 				return "the endpoints are " + now.Status.Endpoints
 			}
 			return e.lookElsewhere(t, name)

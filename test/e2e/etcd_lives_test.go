@@ -39,10 +39,12 @@ func etcdScale(t *testing.T, e *environment) {
 		t.Errorf("for %s no write was acknowledged, want at most 2 s", gap)
 	}
 	e.sameControlPlane(t, name, controlPlane)
-	if out := e.quorate(t, "status", name); !strings.Contains(out, "etcd cluster etcd-scaled-etcd  v3.6.16  3 of 3 ready") || !strings.Contains(out, "quorum 2 of 3, can stand 1 failure") {
+	if out := e.quorate(t, "status", name); !strings.Contains(out, "etcd cluster etcd-scaled-etcd  v3.6.16  3 of 3 ready") ||
+		!strings.Contains(out, "quorum 2 of 3, can stand 1 failure") {
 		t.Errorf("the status is\n%s", out)
 	}
-	if out := e.quorate(t, "explain", name, "--etcd"); !strings.Contains(out, "next        Nothing") || !strings.Contains(out, "3 of 3 voters healthy") {
+	if out := e.quorate(t, "explain", name, "--etcd"); !strings.Contains(out, "next        Nothing") ||
+		!strings.Contains(out, "3 of 3 voters healthy") {
 		t.Errorf("explained is\n%s", out)
 	}
 	e.takeDown(t, name)

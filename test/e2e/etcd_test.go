@@ -120,7 +120,8 @@ func (e *environment) etcdSettled(t *testing.T, name string, replicas int) {
 	eventually(t, fmt.Sprintf("%d members of etcd, nothing to do", replicas), 2*patience, func() string {
 		c := e.etcdClusterOf(t, name)
 		s := c.Status
-		if int(ptr.Deref(s.ReadyReplicas, 0)) != replicas || int(ptr.Deref(s.Replicas, 0)) != replicas || s.ObservedGeneration != c.Generation || s.Plan.Step != "Nothing" {
+		if int(ptr.Deref(s.ReadyReplicas, 0)) != replicas || int(ptr.Deref(s.Replicas, 0)) != replicas || s.ObservedGeneration != c.Generation ||
+			s.Plan.Step != "Nothing" {
 			return fmt.Sprintf("%d machines, %d ready; %s: %s", ptr.Deref(s.Replicas, 0), ptr.Deref(s.ReadyReplicas, 0), s.Plan.Step, s.Plan.Message)
 		}
 		return ""

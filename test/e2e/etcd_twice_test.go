@@ -127,7 +127,9 @@ func (e *environment) withoutAdmission(t *testing.T, resource string, do func())
 func (e *environment) refersToOthers(t *testing.T, name, etcd string) {
 	t.Helper()
 	manifests := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--replicas", "1"),
-		"\nspec:\n  kubeadmConfigSpec:\n", "\nspec:\n  managedExternalEtcdRef:\n    apiGroup: etcdcluster.cluster.x-k8s.io\n    kind: EtcdCluster\n    name: "+etcd+"\n  kubeadmConfigSpec:\n")
+		"\nspec:\n  kubeadmConfigSpec:\n",
+		"\nspec:\n  managedExternalEtcdRef:\n    apiGroup: etcdcluster.cluster.x-k8s.io\n    kind: EtcdCluster\n    name: "+etcd+
+			"\n  kubeadmConfigSpec:\n")
 	_, err := e.try("up", "--network", e.network, "--wait=false", "-f", manifests)
 	if err == nil || !strings.Contains(err.Error(), "a control plane can use only the etcd of its own Cluster") {
 		t.Fatalf("a reference to the etcd of another Cluster gave %v, want it refused", err)

@@ -35,7 +35,8 @@ func etcdVersions(t *testing.T, e *environment) {
 	for _, m := range before {
 		eventually(t, m+" has etcd 3.5", patience, func() string { return e.etcdClusterVersion(m, "3.5") })
 		eventually(t, m+" is provisioned without a Node", patience, e.provisioned(t, m))
-		if out := e.quorate(t, "shell", m, "--", "sh", "-c", "systemctl is-active etcd; pgrep -x containerd || echo no containerd"); out != "active\nno containerd\n" {
+		if out := e.quorate(t, "shell", m, "--", "sh", "-c",
+			"systemctl is-active etcd; pgrep -x containerd || echo no containerd"); out != "active\nno containerd\n" {
 			t.Errorf("%s: %q", m, out)
 		}
 	}

@@ -156,7 +156,8 @@ func (o *etcdOperator) hook(ctx context.Context, m *clusterv1.Machine, value *st
 
 // survey asks all members.
 func (o *etcdOperator) survey(ctx context.Context, machines []clusterv1.Machine) (etcd.Survey, []etcd.Target, error) {
-	config, err := o.clients.Config(ctx, o.management, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: o.key.Namespace, Name: o.key.Name}})
+	config, err := o.clients.Config(ctx, o.management,
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: o.key.Namespace, Name: o.key.Name}})
 	if err != nil {
 		return etcd.Survey{}, nil, err
 	}
@@ -176,7 +177,8 @@ func (o *etcdOperator) survey(ctx context.Context, machines []clusterv1.Machine)
 // Machine go once the member is gone.
 func (o *etcdOperator) removeMember(ctx context.Context, m *clusterv1.Machine, survey etcd.Survey, targets []etcd.Target) error {
 	_, hooked := m.Annotations[operatorHook]
-	if !hooked || conditions.GetReason(m, clusterv1.MachineDeletingCondition) != clusterv1.MachineDeletingWaitingForPreTerminateHookReason || !survey.Known || !survey.Agreed {
+	if !hooked || conditions.GetReason(m, clusterv1.MachineDeletingCondition) != clusterv1.MachineDeletingWaitingForPreTerminateHookReason ||
+		!survey.Known || !survey.Agreed {
 		return nil
 	}
 	i := slices.IndexFunc(survey.Members, func(x etcd.Member) bool { return x.Name == m.Name })
@@ -218,7 +220,8 @@ func (o *etcdOperator) report(ctx context.Context, survey etcd.Survey) error {
 	o.mu.Lock()
 	words := o.objects
 	o.mu.Unlock()
-	condition := map[string]any{"type": "EtcdMembersAvailable", "status": "True", "reason": "AsExpected", "message": fmt.Sprintf("%d members are available", len(survey.Members))}
+	condition := map[string]any{"type": "EtcdMembersAvailable", "status": "True", "reason": "AsExpected",
+		"message": fmt.Sprintf("%d members are available", len(survey.Members))}
 	if words = cmp.Or(words, ailing(survey)); words != "" {
 		condition["status"], condition["reason"], condition["message"] = "False", "MembersUnavailable", words
 	}
@@ -260,7 +263,8 @@ func install(ctx context.Context, c client.Client) error {
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "etcds." + operatorKind.Group}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: operatorKind.Group,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "etcds", Singular: "etcd", Kind: operatorKind.Kind, ListKind: operatorKind.Kind + "List"},
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "etcds", Singular: "etcd", Kind: operatorKind.Kind,
+			ListKind: operatorKind.Kind + "List"},
 		Scope: apiextensionsv1.ClusterScoped,
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 			Name: operatorKind.Version, Served: true, Storage: true,

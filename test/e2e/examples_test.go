@@ -106,7 +106,8 @@ func newExampleShell(t *testing.T, env *environment) exampleShell {
 	}
 	folder := t.TempDir()
 	if err := errors.Join(os.MkdirAll(filepath.Join(folder, ".kube"), 0o700),
-		os.Symlink(filepath.Join(repository, "examples"), filepath.Join(folder, "examples")), os.Symlink(filepath.Join(repository, "config"), filepath.Join(folder, "config"))); err != nil {
+		os.Symlink(filepath.Join(repository, "examples"), filepath.Join(folder, "examples")), os.Symlink(filepath.Join(repository, "config"),
+			filepath.Join(folder, "config"))); err != nil {
 		t.Fatal(err)
 	}
 	var sets []struct {
@@ -128,7 +129,8 @@ func newExampleShell(t *testing.T, env *environment) exampleShell {
 			break
 		}
 	}
-	return exampleShell{folder: folder, env: append(os.Environ(), "QUORATE_STATE="+env.state, "QUORATE_AUDIT=1", "QUORATE_CACHE="+cache, "HOME="+folder, "PATH="+path)}
+	return exampleShell{folder: folder, env: append(os.Environ(), "QUORATE_STATE="+env.state, "QUORATE_AUDIT=1", "QUORATE_CACHE="+cache,
+		"HOME="+folder, "PATH="+path)}
 }
 
 // run runs a line to its end, or, where it goes on, for some seconds, in which it must show something.

@@ -79,7 +79,8 @@ func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 	}
 	authority, folder := newPair(t, secret.EtcdCA), t.TempDir()
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	server := signedBy(t, authority, certs.Config{CommonName: "etcd", Usages: both, AltNames: certs.AltNames{IPs: []net.IP{net.ParseIP(address)}}})
+	server := signedBy(t, authority, certs.Config{CommonName: "etcd", Usages: both,
+		AltNames: certs.AltNames{IPs: []net.IP{net.ParseIP(address)}}})
 	for file, data := range map[string][]byte{"ca": authority["tls.crt"], "crt": server["tls.crt"], "key": server["tls.key"]} {
 		must(os.WriteFile(filepath.Join(folder, file), data, 0o600))
 	}
@@ -115,9 +116,10 @@ func (e *environment) runEtcd(t *testing.T, cluster, address, port string) {
 		secret.APIServerEtcdClient: clientOf(t, authority),
 	} {
 		must(e.management(t).Create(context.Background(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: secret.Name(cluster, purpose), Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
-			Type:       clusterv1.ClusterSecretType,
-			Data:       data,
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: secret.Name(cluster, purpose),
+				Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
+			Type: clusterv1.ClusterSecretType,
+			Data: data,
 		}))
 	}
 }

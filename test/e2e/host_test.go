@@ -94,7 +94,8 @@ func (h host) lookAtProcesses(t *testing.T) {
 			continue
 		}
 		line := strings.ReplaceAll(string(command), "\x00", " ")
-		named := slices.ContainsFunc([]string{"quorate-node", "quorate daemon", "quorate-e2e-"}, func(name string) bool { return strings.Contains(line, name) })
+		named := slices.ContainsFunc([]string{"quorate-node", "quorate daemon", "quorate-e2e-"},
+			func(name string) bool { return strings.Contains(line, name) })
 		if named {
 			h.processes[filepath.Base(p)+" "+line] = true
 		}

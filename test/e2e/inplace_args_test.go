@@ -32,8 +32,9 @@ func inplaceArgs(t *testing.T, e *environment) {
 	machine := e.machines(t, name)[0]
 	for _, value := range []string{"one", "two"} {
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-" + value, Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
-			Data:       map[string][]byte{"k": []byte("held " + value)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-" + value,
+				Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
+			Data: map[string][]byte{"k": []byte("held " + value)},
 		}
 		if err := e.management(t).Create(context.Background(), secret); err != nil {
 			t.Fatal(err)
@@ -43,7 +44,8 @@ func inplaceArgs(t *testing.T, e *environment) {
 	files := func(value, permissions string) []bootstrapv1.File {
 		return []bootstrapv1.File{
 			{Path: plainFile, Content: value, Permissions: permissions, Owner: "root:root"},
-			{Path: secretFile, ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: name + "-" + value, Key: "k"}}, Permissions: "0600"},
+			{Path: secretFile, ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: name + "-" + value, Key: "k"}},
+				Permissions: "0600"},
 		}
 	}
 	e.reargued(t, name, files("one", "0640"), []bootstrapv1.Arg{{Name: "max-pods", Value: ptr.To(fmt.Sprint(pods))}})
@@ -58,7 +60,8 @@ func inplaceArgs(t *testing.T, e *environment) {
 
 	e.rearguing(t, name, files("two", "0644"), []bootstrapv1.Arg{{Name: "no-such-argument", Value: ptr.To("1")}})
 	eventually(t, "the argument is refused", patience, func() string {
-		if p := e.controlPlane(t, name).Status.Plan; p.Reason != "UpdateFailed" || !strings.Contains(p.Message, "does not know --no-such-argument") {
+		if p := e.controlPlane(t, name).Status.Plan; p.Reason != "UpdateFailed" ||
+			!strings.Contains(p.Message, "does not know --no-such-argument") {
 			return p.Reason + ": " + p.Message
 		}
 		return ""
@@ -77,12 +80,15 @@ func inplaceArgs(t *testing.T, e *environment) {
 func (e *environment) rearguing(t *testing.T, name string, files []bootstrapv1.File, args []bootstrapv1.Arg) {
 	t.Helper()
 	others := func(list []bootstrapv1.Arg) []bootstrapv1.Arg {
-		return append(slices.DeleteFunc(slices.Clone(list), func(a bootstrapv1.Arg) bool { return a.Name == "max-pods" || a.Name == "no-such-argument" }), args...)
+		return append(slices.DeleteFunc(slices.Clone(list),
+			func(a bootstrapv1.Arg) bool { return a.Name == "max-pods" || a.Name == "no-such-argument" }), args...)
 	}
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
 		spec := &kcp.Spec.KubeadmConfigSpec
-		spec.Files = append(slices.DeleteFunc(slices.Clone(spec.Files), func(f bootstrapv1.File) bool { return strings.Contains(f.Path, "quorate-test") }), files...)
-		for _, node := range []*bootstrapv1.NodeRegistrationOptions{&spec.InitConfiguration.NodeRegistration, &spec.JoinConfiguration.NodeRegistration} {
+		spec.Files = append(slices.DeleteFunc(slices.Clone(spec.Files),
+			func(f bootstrapv1.File) bool { return strings.Contains(f.Path, "quorate-test") }), files...)
+		for _, node := range []*bootstrapv1.NodeRegistrationOptions{&spec.InitConfiguration.NodeRegistration,
+			&spec.JoinConfiguration.NodeRegistration} {
 			node.KubeletExtraArgs = others(node.KubeletExtraArgs)
 		}
 	})
@@ -94,7 +100,8 @@ func (e *environment) reargued(t *testing.T, name string, files []bootstrapv1.Fi
 	e.rearguing(t, name, files, args)
 	took := eventually(t, "all is as wanted", 2*patience, func() string {
 		kcp := e.controlPlane(t, name)
-		if p := kcp.Status.Plan; kcp.Status.ObservedGeneration != kcp.Generation || p.Step != string(plan.Nothing) || kcp.Status.UpToDateReplicas == nil || *kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
+		if p := kcp.Status.Plan; kcp.Status.ObservedGeneration != kcp.Generation || p.Step != string(plan.Nothing) ||
+			kcp.Status.UpToDateReplicas == nil || *kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
 			return p.Reason + ": " + p.Message
 		}
 		return ""
@@ -118,7 +125,8 @@ func (e *environment) isConfigured(t *testing.T, name, machine string, pods int)
 	})
 	const file = "/var/lib/kubelet/kubeadm-flags.env"
 	flags, err := e.try("shell", machine, "--", "cat", file)
-	if err != nil || strings.Contains(flags, fmt.Sprintf("--max-pods=%d", pods)) != (pods != 110) || strings.Contains(flags, "no-such-argument") {
+	if err != nil || strings.Contains(flags, fmt.Sprintf("--max-pods=%d", pods)) != (pods != 110) ||
+		strings.Contains(flags, "no-such-argument") {
 		t.Errorf("%s has %s, %v", file, flags, err)
 	}
 }

@@ -46,7 +46,8 @@ func inplaceExtension(t *testing.T, e *environment) {
 			kcp.Spec.InPlace = controlplanev1.InPlaceSpec{Policy: controlplanev1.InPlacePreferred, Updater: controlplanev1.UpdaterExtension}
 		})
 		eventually(t, "it waits for an answer", patience, func() string {
-			if out := e.quorate(t, "explain", name); !strings.Contains(out, "it is not known what can be changed in place") || !strings.Contains(out, http.StatusText(http.StatusServiceUnavailable)) {
+			if out := e.quorate(t, "explain", name); !strings.Contains(out, "it is not known what can be changed in place") ||
+				!strings.Contains(out, http.StatusText(http.StatusServiceUnavailable)) {
 				return out
 			}
 			return ""
@@ -55,7 +56,8 @@ func inplaceExtension(t *testing.T, e *environment) {
 		answers.Store(true)
 		start := time.Now()
 		eventually(t, "three machines updated in place", patience, e.updatedTo(t, machine.Labels(name), newer))
-		t.Logf("FIGURE Quorate's controller with an extension of somebody else, three machines %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+		t.Logf("FIGURE Quorate's controller with an extension of somebody else, three machines %s -> %s in place: %.1f s", older, newer,
+			time.Since(start).Seconds())
 		eventually(t, "all voters", patience, e.quorumOf(t, name, 3))
 		eventually(t, "all nodes healthy", patience, e.healthy(t, name, 3))
 	})
@@ -91,7 +93,8 @@ func (e *environment) otherExtension(t *testing.T) *atomic.Bool {
 	}
 	other := &runtimev1.ExtensionConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "somebody"},
-		Spec:       runtimev1.ExtensionConfigSpec{ClientConfig: at, Settings: map[string]string{"policy": string(controlplanev1.InPlacePreferred)}},
+		Spec: runtimev1.ExtensionConfigSpec{ClientConfig: at,
+			Settings: map[string]string{"policy": string(controlplanev1.InPlacePreferred)}},
 	}
 	if err := c.Create(ctx, other); err != nil {
 		t.Fatal(err)

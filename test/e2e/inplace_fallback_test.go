@@ -61,7 +61,8 @@ func inplaceFallback(t *testing.T, e *environment) {
 	reasons := ""
 	named := count(e.history(t, name)[seen:], func(h history.Entry) bool {
 		reasons += h.Message + "\n"
-		return h.Verb == plan.Create && strings.Contains(h.Message, "cannot all be changed in place: ") && strings.Contains(h.Message, "preKubeadmCommands")
+		return h.Verb == plan.Create && strings.Contains(h.Message, "cannot all be changed in place: ") &&
+			strings.Contains(h.Message, "preKubeadmCommands")
 	})
 	if named == 0 {
 		t.Errorf("no reason names the field that cannot be changed in place:\n%s", reasons)

@@ -133,7 +133,8 @@ func (s *killScene) serves(k *killer, machine string) string {
 		if a.Type != corev1.NodeInternalIP {
 			continue
 		}
-		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true}} // what it shows is compared
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second},
+			Config: &tls.Config{InsecureSkipVerify: true}} // what it shows is compared
 		conn, err := dialer.Dial("tcp", net.JoinHostPort(a.Address, "6443"))
 		if err != nil {
 			return err.Error()

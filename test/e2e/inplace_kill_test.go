@@ -121,7 +121,8 @@ func killTable(t *testing.T, rows []*killed) {
 	if wrong > 0 {
 		t.Errorf("%d kills did not lead to the right end", wrong)
 	}
-	for _, name := range append(stepNames(), string(steps.Stopping), string(steps.Proving), string(steps.Reverting), string(steps.Restarting), string(steps.RestoringData)) {
+	for _, name := range append(stepNames(), string(steps.Stopping), string(steps.Proving), string(steps.Reverting), string(steps.Restarting),
+		string(steps.RestoringData)) {
 		// Machines of one release have the same runtime: these two are left out of their upgrades.
 		leftOut := name == string(steps.Containerd) || name == string(steps.CNI)
 		if !met[name] && !leftOut {
@@ -369,7 +370,8 @@ func (s *killScene) underway(machine string) (*upgradev1.NodeUpgrade, metav1.Con
 
 // serversSay says what is missing until the API server has the argument of an update.
 func (s *killScene) serversSay(ttl string) string {
-	pods, err := s.cluster.CoreV1().Pods("kube-system").List(context.Background(), metav1.ListOptions{LabelSelector: "component=kube-apiserver"})
+	pods, err := s.cluster.CoreV1().Pods("kube-system").List(context.Background(),
+		metav1.ListOptions{LabelSelector: "component=kube-apiserver"})
 	if err != nil {
 		return err.Error()
 	}

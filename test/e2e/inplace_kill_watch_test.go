@@ -157,7 +157,7 @@ func (k *killer) lookAtProcesses() {
 	step, service := pick(found, k.step.pid, false), pick(found, k.service, true)
 	step.name = k.under(step.pid)
 	if service.pid != k.service && service.pid != 0 {
-		// It begins its phase anew, whatever was done of that.
+		// It begins its phase again, whatever was done of that.
 		k.phase.since, k.phase.cut = now, false
 	}
 	k.service = service.pid
@@ -245,7 +245,8 @@ func (k *killer) stepped(to running) {
 			k.settle("it was over")
 		}
 	}
-	if next := k.next(); next != nil && !next.phase && to.name != next.at && slices.Index(stepNames(), to.name) > slices.Index(stepNames(), next.at) {
+	if next := k.next(); next != nil && !next.phase && to.name != next.at && slices.Index(stepNames(), to.name) > slices.Index(stepNames(),
+		next.at) {
 		k.skip("it was over")
 	}
 }
@@ -374,7 +375,7 @@ func (k *killer) strikeService(next kill) {
 		one.missed = "it was in " + is
 	}
 	k.done, k.todo = append(k.done, one), k.todo[1:]
-	// Whatever follows begins anew, also where it is the same phase.
+	// Whatever follows begins again, also where it is the same phase.
 	k.phase = running{}
 }
 

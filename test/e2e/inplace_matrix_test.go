@@ -143,7 +143,8 @@ func inplaceMatrix(t *testing.T, e *environment) {
 	if after := uids(e.machineObjects(t, matrixName)); !slices.Equal(machines, after) {
 		t.Errorf("the machines were %v and are %v: updated in place they stay", machines, after)
 	}
-	cases := append(m.cases(), matrixCase{"a stray copy of a manifest", func() string { return lacks(stray, matrixStray+" is a second manifest of etcd") }})
+	cases := append(m.cases(),
+		matrixCase{"a stray copy of a manifest", func() string { return lacks(stray, matrixStray+" is a second manifest of etcd") }})
 	failed := 0
 	for _, c := range cases {
 		if wrong := c.check(); wrong != "" {
@@ -164,7 +165,8 @@ func newMatrix(t *testing.T, e *environment) *matrix {
 	file := writeManifests(t, matrixName, text,
 		"      encryptionAlgorithm: ECDSA-P256\n", matrixCluster,
 		"    files:\n", strings.ReplaceAll(matrixFiles, "PAUSE", pauseImage),
-		registration, "    initConfiguration:\n      skipPhases: [bootstrap-token, show-join-command]\n      nodeRegistration:\n        kubeletExtraArgs:\n        - {name: eviction-hard, value: '\"memory.available<50Mi\"'}\n",
+		registration, "    initConfiguration:\n      skipPhases: [bootstrap-token, show-join-command]\n      nodeRegistration:\n        "+
+			"kubeletExtraArgs:\n        - {name: eviction-hard, value: '\"memory.available<50Mi\"'}\n",
 		"    preKubeadmCommands:\n", // A name that nobody resolves has the kubelet wait 20 s for DNS, again and again.
 		"    preKubeadmCommands:\n    - hostname InMatrix.Example.com\n    - sed -i 's/ "+matrixName+"-cp-1$/& "+matrixNode+"/' /etc/hosts\n")
 	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", file)
@@ -204,13 +206,15 @@ func (m *matrix) prepare() {
 		kcp.Annotations[kcpv1.SkipKubeProxyAnnotation], kcp.Annotations[kcpv1.SkipCoreDNSAnnotation] = "", ""
 	})
 	m.keepAddOns()
-	_, err := m.c.CoreV1().Secrets("default").Create(m.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "held"}, Data: map[string][]byte{"k": []byte("a secret")}}, metav1.CreateOptions{})
+	_, err := m.c.CoreV1().Secrets("default").Create(m.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "held"},
+		Data: map[string][]byte{"k": []byte("a secret")}}, metav1.CreateOptions{})
 	if err != nil {
 		m.Fatal(err)
 	}
 	// Containers have only the folder of certificates: the file must stay below it.
 	m.shell("mkdir -p /run/crio && ln -s /run/containerd/containerd.sock /run/crio/crio.sock" +
-		" && cd " + matrixCerts + " && mkdir linked && mv front-proxy-client.crt linked/ && ln -s linked/front-proxy-client.crt front-proxy-client.crt")
+		" && cd " + matrixCerts + " && mkdir linked && mv front-proxy-client.crt linked/ && ln -s linked/front-proxy-client.crt " +
+		"front-proxy-client.crt")
 	eventually(m.T, "the add-ons are as others keep them", patience, m.e.healthy(m.T, matrixName, 1))
 }
 
@@ -260,7 +264,7 @@ func (m *matrix) note() {
 	}
 }
 
-// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it anew: it adds defaults to
+// staticPod is the checksum of the manifest of a user's static pod, if that runs. A newer kubelet may start it again: it adds defaults to
 // what it reads.
 func (m *matrix) staticPod(name string) string {
 	m.Helper()
@@ -317,7 +321,8 @@ func (m *matrix) casesOfMachine() []matrixCase {
 		{"an uppercase host name", func() string { return equals("InMatrix.Example.com", m.shell("hostname")) }},
 		{"a FQDN as node name", func() string { return equals(newer, m.node().Status.NodeInfo.KubeletVersion) }},
 		{"certificates in another folder", func() string {
-			return differs(m.before["apiserver.crt"], m.shell("sha256sum <"+matrixCerts+"/apiserver.crt")) + m.shell("ls -d /etc/kubernetes/pki 2>/dev/null || true")
+			return differs(m.before["apiserver.crt"], m.shell("sha256sum <"+matrixCerts+"/apiserver.crt")) + m.shell("ls -d /etc/kubernetes/pki "+
+				"2>/dev/null || true")
 		}},
 		{"a certificate behind a link", func() string {
 			return differs(m.before["front-proxy-client.crt"], m.shell("sha256sum <"+matrixCerts+"/linked/front-proxy-client.crt")) +
@@ -369,7 +374,8 @@ func (m *matrix) casesOfCluster() []matrixCase {
 			if err != nil || string(held.Data["k"]) != "a secret" {
 				return fmt.Sprintf("%q, %v", held.Data["k"], err)
 			}
-			return lacks(m.shell("etcdctl get /registry/secrets/default/held --print-value-only | head -c 40 | tr -cd '[:print:]'"), "k8s:enc:secretbox:v1:one:")
+			return lacks(m.shell("etcdctl get /registry/secrets/default/held --print-value-only | head -c 40 | tr -cd '[:print:]'"),
+				"k8s:enc:secretbox:v1:one:")
 		}},
 		{"kube-proxy left to others", func() string {
 			_, err := m.c.AppsV1().DaemonSets(system).Get(ctx, "kube-proxy", metav1.GetOptions{})

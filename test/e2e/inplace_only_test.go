@@ -33,7 +33,8 @@ func inplaceOnly(t *testing.T, e *environment) {
 		}
 	}
 
-	other := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-other", Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
+	other := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-other",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
 	if err := e.management(t).Create(context.Background(), other); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func inplaceOnly(t *testing.T, e *environment) {
 	})
 	stay("a command")
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.KubeadmConfigSpec.PreKubeadmCommands = slices.DeleteFunc(kcp.Spec.KubeadmConfigSpec.PreKubeadmCommands, func(c string) bool { return c == command })
+		kcp.Spec.KubeadmConfigSpec.PreKubeadmCommands = slices.DeleteFunc(kcp.Spec.KubeadmConfigSpec.PreKubeadmCommands,
+			func(c string) bool { return c == command })
 	})
 	e.hasNothingToDo(t, name)
 

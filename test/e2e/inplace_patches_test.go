@@ -16,7 +16,8 @@ import (
 func inplacePatches(t *testing.T, e *environment) {
 	const name, patched, manifest = "inpatch", "example.com/patched-by", "/etc/kubernetes/manifests/kube-scheduler.yaml"
 	file := writeManifests(t, name, e.quorate(t, "up", "--dry-run", "--name", name, "--replicas", "1", "--kubernetes-version", older),
-		"    files:\n", "    files:\n    - content: |\n        metadata: {annotations: {"+patched+": me}}\n      owner: root:root\n      path: /etc/quorate/patches/kube-scheduler0+merge.yaml\n      permissions: \"0644\"\n")
+		"    files:\n", "    files:\n    - content: |\n        metadata: {annotations: {"+patched+
+			": me}}\n      owner: root:root\n      path: /etc/quorate/patches/kube-scheduler0+merge.yaml\n      permissions: \"0644\"\n")
 	e.quorate(t, "up", "--network", e.network, "--timeout", "10m", "-f", file)
 	eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
 	before, machine := uids(e.machineObjects(t, name)), e.machines(t, name)[0]
@@ -33,7 +34,8 @@ func inplacePatches(t *testing.T, e *environment) {
 		return ""
 	})
 	eventually(t, "the node is healthy", patience, e.healthy(t, name, 1))
-	if text := e.quorate(t, "shell", machine, "--", "cat", manifest); !strings.Contains(text, patched) || !strings.Contains(text, "kube-scheduler:"+newer) {
+	if text := e.quorate(t, "shell", machine, "--", "cat", manifest); !strings.Contains(text, patched) ||
+		!strings.Contains(text, "kube-scheduler:"+newer) {
 		t.Errorf("the scheduler's manifest of %s is\n%s", newer, text)
 	}
 	if after := uids(e.machineObjects(t, name)); !slices.Equal(before, after) {

@@ -70,7 +70,8 @@ func inplaceThree(t *testing.T, e *environment) {
 	e.served(t, other, 3, func() { rolled = e.up(t, other, "--kubernetes-version", newer) })
 	stop()
 	t.Logf("FIGURE 3 machines replaced: API not answering: %s", <-outage)
-	t.Logf("FIGURE three machines %s -> %s: in place %.1f s, replaced %.1f s, ratio %.2f", older, newer, inPlace.Seconds(), rolled.Seconds(), inPlace.Seconds()/rolled.Seconds())
+	t.Logf("FIGURE three machines %s -> %s: in place %.1f s, replaced %.1f s, ratio %.2f", older, newer, inPlace.Seconds(), rolled.Seconds(),
+		inPlace.Seconds()/rolled.Seconds())
 	e.takeDown(t, other)
 }
 
@@ -88,7 +89,8 @@ func inplaceWorkers(t *testing.T, e *environment) {
 		took := e.up(t, name, "--kubernetes-version", newer)
 		eventually(t, "the workers are upgraded", 2*patience, func() string {
 			var all upgradev1.MachineDeploymentUpgradeList
-			if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil || len(all.Items) != 1 {
+			if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil ||
+				len(all.Items) != 1 {
 				return fmt.Sprintf("%d upgrades of workers, %v", len(all.Items), err)
 			}
 			if u := all.Items[0]; u.Status.Ready == nil || !*u.Status.Ready {
@@ -173,7 +175,8 @@ func (e *environment) servicesServe(t *testing.T, name string) {
 		if err != nil {
 			return err.Error()
 		}
-		if s := ds.Status; s.ObservedGeneration < ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled || s.NumberAvailable < s.DesiredNumberScheduled {
+		if s := ds.Status; s.ObservedGeneration < ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled ||
+			s.NumberAvailable < s.DesiredNumberScheduled {
 			return fmt.Sprintf("%d of %d are new, %d available", s.UpdatedNumberScheduled, s.DesiredNumberScheduled, s.NumberAvailable)
 		}
 		return ""
@@ -244,7 +247,8 @@ func (e *environment) atRest(t *testing.T, name string) {
 		return
 	}
 	kcp := e.controlPlane(t, name)
-	if kcp.Status.Plan.Step != string(plan.Nothing) || kcp.Status.UpToDateReplicas == nil || *kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
+	if kcp.Status.Plan.Step != string(plan.Nothing) || kcp.Status.UpToDateReplicas == nil ||
+		*kcp.Status.UpToDateReplicas != *kcp.Spec.Replicas {
 		t.Errorf("the control plane is not at rest: %+v, %v up to date", kcp.Status.Plan, kcp.Status.UpToDateReplicas)
 		return
 	}
@@ -306,7 +310,8 @@ func (e *environment) nodeUpgrades(t *testing.T, name string) []upgradev1.NodeUp
 func (e *environment) probe(t *testing.T, ctx context.Context, name string) <-chan string {
 	t.Helper()
 	_, config := e.workload(t, name)
-	http1 := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // who it is has no part in it
+	http1 := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // who it is has no part in it
 	result := make(chan string, 1)
 	go func() {
 		tick := time.NewTicker(100 * time.Millisecond)
@@ -403,7 +408,8 @@ func readyAt(ctx context.Context, c kubernetes.Interface, node, version string) 
 func staticPodsReady(ctx context.Context, c kubernetes.Interface, node string) bool {
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	pods, err := c.CoreV1().Pods("kube-system").List(short, metav1.ListOptions{LabelSelector: "tier=control-plane", FieldSelector: "spec.nodeName=" + node})
+	pods, err := c.CoreV1().Pods("kube-system").List(short, metav1.ListOptions{LabelSelector: "tier=control-plane",
+		FieldSelector: "spec.nodeName=" + node})
 	if err != nil || len(pods.Items) != 4 {
 		return false
 	}

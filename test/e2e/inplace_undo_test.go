@@ -81,7 +81,8 @@ func (e *environment) putsBack(t *testing.T, name string) {
 				if u.Status.FailedStep != string(steps.Finish) || !strings.Contains(p.Message, "kubeadm upgrade apply") {
 					t.Errorf("step %s failed: %s", u.Status.FailedStep, p.Message)
 				}
-				if swap := meta.FindStatusCondition(u.Status.Conditions, string(steps.Swap)); swap == nil || swap.Reason != upgradev1.RolledBack || !strings.Contains(swap.Message, "it was undone") {
+				if swap := meta.FindStatusCondition(u.Status.Conditions, string(steps.Swap)); swap == nil || swap.Reason != upgradev1.RolledBack ||
+					!strings.Contains(swap.Message, "it was undone") {
 					t.Errorf("the newer version never served: %+v", swap)
 				}
 				t.Logf("it says: %s", p.Message)

@@ -32,7 +32,8 @@ func inplaceUpstream(t *testing.T, e *environment) {
 	u := buildUpstream(t, e)
 	t.Setenv("QUORATE_RUNTIME_EXTENSIONS", "true")
 	manifests := e.quorate(t, "up", "--dry-run", "--name", name, "--kubernetes-version", older, "--workers", "1")
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, manifests, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f",
+		writeManifests(t, name, manifests, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
 	e.asksForUpdates(t, name)
 	u.start(t, "--feature-gates=RuntimeSDK=true,InPlaceUpdates=true")
 	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
@@ -45,13 +46,15 @@ func inplaceUpstream(t *testing.T, e *environment) {
 		start := time.Now()
 		e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = newer })
 		eventually(t, "three machines updated in place", patience, u.doing(t, e.updatedTo(t, machine.Labels(name), newer)))
-		t.Logf("FIGURE upstream's controller with Quorate's extension, three machines %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+		t.Logf("FIGURE upstream's controller with Quorate's extension, three machines %s -> %s in place: %.1f s", older, newer,
+			time.Since(start).Seconds())
 		// A worker without a registry gets the images of the new version, kube-proxy's too, when its own upgrade begins.
 		start = time.Now()
 		e.changeWorkers(t, name, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
 		eventually(t, "a worker updated in place", patience, u.doing(t, e.updatedTo(t, clusterLabels(name), newer)))
 		eventually(t, "four nodes Ready", patience, e.nodesReady(t, name, newer))
-		t.Logf("FIGURE upstream's MachineDeployment with Quorate's extension, a worker %s -> %s in place: %.1f s", older, newer, time.Since(start).Seconds())
+		t.Logf("FIGURE upstream's MachineDeployment with Quorate's extension, a worker %s -> %s in place: %.1f s", older, newer,
+			time.Since(start).Seconds())
 	})
 	stop()
 	for _, line := range <-times {
@@ -124,7 +127,8 @@ func (e *environment) upgradedNodes(t *testing.T, name string) {
 func (e *environment) changeWorkers(t *testing.T, name string, f func(*clusterv1.MachineDeployment)) {
 	t.Helper()
 	var all clusterv1.MachineDeploymentList
-	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil || len(all.Items) != 1 {
+	if err := e.management(t).List(context.Background(), &all, client.InNamespace("default"), clusterLabels(name)); err != nil ||
+		len(all.Items) != 1 {
 		t.Fatalf("%d MachineDeployments, %v", len(all.Items), err)
 	}
 	before := all.Items[0].DeepCopy()

@@ -17,10 +17,12 @@ import (
 // ipv6: clusters without IPv4 addresses.
 func ipv6(t *testing.T, e *environment) {
 	e.livesOf(t, "ipv6", "v6", true, false)
-	if out, err := e.try("up", "--network", e.network, "--name", "sixetcd", "--etcd", "3", "--ip-family", "ipv6"); err == nil || !strings.Contains(err.Error(), "use --ip-family dual") {
+	if out, err := e.try("up", "--network", e.network, "--name", "sixetcd", "--etcd", "3", "--ip-family", "ipv6"); err == nil ||
+		!strings.Contains(err.Error(), "use --ip-family dual") {
 		t.Errorf("etcd on machines of its own without IPv4: %v, %s", err, out)
 	}
-	if out, err := e.try("up", "--network", e.network, "--name", "sixbad", "--ip-family", "6"); err == nil || !strings.Contains(err.Error(), `invalid --ip-family "6": must be ipv4, ipv6 or dual`) {
+	if out, err := e.try("up", "--network", e.network, "--name", "sixbad", "--ip-family", "6"); err == nil ||
+		!strings.Contains(err.Error(), `invalid --ip-family "6": must be ipv4, ipv6 or dual`) {
 		t.Errorf("a family that there is none of: %v, %s", err, out)
 	}
 }

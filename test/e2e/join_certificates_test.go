@@ -59,8 +59,10 @@ func (e *environment) givesSecrets(t *testing.T, name string) {
 		"sa.pub": accounts["tls.crt"], "sa.key": accounts["tls.key"],
 	})
 	e.haveFiles(t, name, map[string][]byte{"etcd/ca.crt": e.secret(t, name+"-etcd").Data["tls.crt"]}) // which nobody gave
-	for purpose, given := range map[secret.Purpose]map[string][]byte{secret.ClusterCA: ca, secret.FrontProxyCA: proxy, secret.ServiceAccount: accounts} {
-		if s := e.secret(t, secret.Name(name, purpose)); !maps.EqualFunc(s.Data, given, func(a, b []byte) bool { return string(a) == string(b) }) || len(s.OwnerReferences) > 0 {
+	for purpose, given := range map[secret.Purpose]map[string][]byte{secret.ClusterCA: ca, secret.FrontProxyCA: proxy,
+		secret.ServiceAccount: accounts} {
+		if s := e.secret(t, secret.Name(name, purpose)); !maps.EqualFunc(s.Data, given,
+			func(a, b []byte) bool { return string(a) == string(b) }) || len(s.OwnerReferences) > 0 {
 			t.Errorf("secret %s was changed, or has the owners %v", s.Name, s.OwnerReferences)
 		}
 	}
@@ -79,7 +81,8 @@ func (e *environment) givesFiles(t *testing.T, name string) {
 	}
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
 		"  replicas: 3\n", "  replicas: 1\n", "    files:\n", "    files:\n"+files))
-	e.refusesCertificates(t, name, "file "+pkiFolder+"ca.key (secret default/"+name+"-own: ca.key) refers to a key that the secret does not have")
+	e.refusesCertificates(t, name, "file "+pkiFolder+"ca.key (secret default/"+name+
+		"-own: ca.key) refers to a key that the secret does not have")
 	own["ca.key"] = ca["tls.key"]
 	e.writeSecret(t, name+"-own", own)
 	e.healthyWith(t, name, 1, own)
@@ -93,7 +96,8 @@ func (e *environment) etcdOfOthers(t *testing.T, name string) {
 	e.give(t, name, secret.APIServerEtcdClient, clientOf(t, newPair(t, secret.EtcdCA)))
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
 		clusterConfiguration, clusterConfiguration+externalEtcd("192.0.2.1", "2379")))
-	e.refusesCertificates(t, name, "secret default/"+name+"-apiserver-etcd-client: tls.crt is signed by another authority than secret default/"+name+"-etcd: tls.crt")
+	e.refusesCertificates(t, name, "secret default/"+name+
+		"-apiserver-etcd-client: tls.crt is signed by another authority than secret default/"+name+"-etcd: tls.crt")
 	e.takeDown(t, name)
 }
 
@@ -106,7 +110,8 @@ func (e *environment) beginUpload(t *testing.T, name string) time.Time {
 		t.Fatal(err)
 	}
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
-		"    files:\n", "    files:\n"+fileFrom("/etc/quorate/init-key", name+"-key", "init")+fileFrom("/etc/quorate/join-key", name+"-key", "join"),
+		"    files:\n", "    files:\n"+fileFrom("/etc/quorate/init-key", name+"-key", "init")+fileFrom("/etc/quorate/join-key", name+"-key",
+			"join"),
 		"    preKubeadmCommands:\n", `    preKubeadmCommands:
     - "[ ! -f /run/kubeadm/kubeadm.yaml ] || sed -i '/^kind: InitConfiguration/r /etc/quorate/init-key' /run/kubeadm/kubeadm.yaml"
     - "[ ! -f /run/kubeadm/kubeadm-join-config.yaml ] || sed -i '/^controlPlane:/r /etc/quorate/join-key' /run/kubeadm/kubeadm-join-config.yaml"
@@ -117,7 +122,8 @@ func (e *environment) beginUpload(t *testing.T, name string) time.Time {
     initConfiguration:
 `))
 	e.writeSecret(t, name+"-key", map[string][]byte{
-		"init": []byte("certificateKey: " + hex.EncodeToString(key) + "\n"), // Without the comment the bootstrap provider's cloud-config would lose the line's indentation.
+		"init": []byte("certificateKey: " + hex.EncodeToString(key) +
+			"\n"), // Without the comment the bootstrap provider's cloud-config would lose the line's indentation.
 		"join": []byte("# kubeadm's upload\n  certificateKey: " + hex.EncodeToString(key) + "\n"),
 	})
 	return time.Now()
@@ -153,7 +159,8 @@ func (e *environment) refusesCertificates(t *testing.T, name, words string) {
 	eventually(t, words, time.Minute, func() string {
 		kcp := e.controlPlane(t, name)
 		p, c := kcp.Status.Plan, conditions.Get(kcp, kubeadmv1.KubeadmControlPlaneCertificatesAvailableCondition)
-		if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, words) || c == nil || c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, words) {
+		if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, words) || c == nil || c.Status != metav1.ConditionFalse ||
+			!strings.HasPrefix(c.Message, words) {
 			return fmt.Sprintf("%s: %s; condition %+v", p.Reason, p.Message, c)
 		}
 		return ""
@@ -191,7 +198,8 @@ func (e *environment) haveFiles(t *testing.T, name string, files map[string][]by
 
 // fileFrom is a file in manifests whose content is in a secret.
 func fileFrom(path, name, key string) string {
-	return fmt.Sprintf("    - path: %s\n      owner: root:root\n      permissions: \"0600\"\n      contentFrom:\n        secret:\n          name: %s\n          key: %s\n", path, name, key)
+	return fmt.Sprintf("    - path: %s\n      owner: root:root\n      permissions: \"0600\"\n      contentFrom:\n        secret:\n          "+
+		"name: %s\n          key: %s\n", path, name, key)
 }
 
 // newPair is an authority, or keys for service accounts, as a secret holds it.

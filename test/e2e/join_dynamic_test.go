@@ -17,12 +17,13 @@ func joinDynamic(t *testing.T, e *environment) {
 	const name = "dynamo"
 	for _, want := range []struct{ controlPlanes, workers int }{{1, 0}, {1, 1}, {3, 1}, {3, 2}} {
 		e.up(t, name, "--replicas", strconv.Itoa(want.controlPlanes), "--workers", strconv.Itoa(want.workers))
-		eventually(t, fmt.Sprintf("%d healthy nodes of the control plane, %d workers", want.controlPlanes, want.workers), patience, func() string {
-			if missing := e.healthy(t, name, want.controlPlanes+want.workers)(); missing != "" {
-				return missing
-			}
-			return e.roles(t, name, want.controlPlanes)
-		})
+		eventually(t, fmt.Sprintf("%d healthy nodes of the control plane, %d workers", want.controlPlanes, want.workers), patience,
+			func() string {
+				if missing := e.healthy(t, name, want.controlPlanes+want.workers)(); missing != "" {
+					return missing
+				}
+				return e.roles(t, name, want.controlPlanes)
+			})
 	}
 	eventually(t, "no bootstrap token is left", 6*time.Minute, e.noTokens(t, name))
 	e.takeDown(t, name)

@@ -38,7 +38,8 @@ func joinEager(t *testing.T, e *environment) {
 		eventually(t, "no bootstrap token is left", time.Minute, e.noTokens(t, name))
 	}
 	e.inTurns(t, 1, variant{what: "made when they may join"}, variant{what: "made ahead", flags: []string{"--eager"}}, look)
-	ratio := e.inTurns(t, 1, variant{what: "slowly made, when they may join", making: slowMaking}, variant{what: "slowly made, ahead", flags: []string{"--eager"}, making: slowMaking}, look)
+	ratio := e.inTurns(t, 1, variant{what: "slowly made, when they may join", making: slowMaking},
+		variant{what: "slowly made, ahead", flags: []string{"--eager"}, making: slowMaking}, look)
 	if ratio > slowestEager {
 		t.Errorf("on slow infrastructure machines made ahead took %.2f times as long, want at most %.1f", ratio, slowestEager)
 	}
@@ -48,7 +49,8 @@ func joinEager(t *testing.T, e *environment) {
 func (e *environment) noTokens(t *testing.T, name string) func() string {
 	c, _ := e.workload(t, name)
 	return func() string {
-		all, err := c.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
+		all, err := c.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
 		if err != nil {
 			return err.Error()
 		}

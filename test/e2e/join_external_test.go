@@ -69,7 +69,8 @@ func (e *environment) endShared(t *testing.T, name string, began time.Time) {
 	stacked.Spec.Replicas = new(int32(3))
 	const words = "joinConfiguration.controlPlane.localAPIEndpoint.advertiseAddress: Invalid value"
 	err := e.management(t).Create(context.Background(), stacked, client.DryRunAll)
-	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "stacked etcd takes no two members with the same one") {
+	if err == nil || !strings.Contains(err.Error(), words) ||
+		!strings.Contains(err.Error(), "stacked etcd takes no two members with the same one") {
 		t.Errorf("one address for all machines with stacked etcd: %v, want %s and the reason", err, words)
 	}
 	e.takeDown(t, name)
@@ -108,7 +109,8 @@ func (e *environment) sharesCertificate(t *testing.T, name string) {
 	e.giveServing(t, name, serving)
 	given := map[string][]byte{"apiserver.crt": serving["tls.crt"], "apiserver.key": serving["tls.key"], "ca.crt": ca["tls.crt"]}
 	e.healthyWith(t, name, 3, given)
-	t.Logf("FIGURE three machines with fixed names, an external etcd and one serving certificate, beside others: %.1f s", time.Since(began).Seconds())
+	t.Logf("FIGURE three machines with fixed names, an external etcd and one serving certificate, beside others: %.1f s",
+		time.Since(began).Seconds())
 	e.serveExactly(t, name, addresses, sans)
 
 	victim := e.machines(t, name)[0]

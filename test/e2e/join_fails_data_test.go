@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// joinData is what a machine gets that shall not be able to join.
+// joinData is what a machine gets that must not be able to join.
 type joinData struct {
 	version, endpoint, token, caHash string
 	// before are commands that run before kubeadm.
@@ -47,9 +47,11 @@ func (d joinData) cloudConfig(t *testing.T) []byte {
 	t.Helper()
 	join := map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
-		"discovery":        map[string]any{"bootstrapToken": map[string]any{"apiServerEndpoint": d.endpoint, "token": d.token, "caCertHashes": []string{d.caHash}}},
-		"nodeRegistration": map[string]any{"criSocket": "unix:///run/containerd/containerd.sock", "ignorePreflightErrors": []string{"SystemVerification"}},
-		"timeouts":         map[string]any{"discovery": "30s", "kubeletHealthCheck": "1m0s"},
+		"discovery": map[string]any{"bootstrapToken": map[string]any{"apiServerEndpoint": d.endpoint, "token": d.token,
+			"caCertHashes": []string{d.caHash}}},
+		"nodeRegistration": map[string]any{"criSocket": "unix:///run/containerd/containerd.sock",
+			"ignorePreflightErrors": []string{"SystemVerification"}},
+		"timeouts": map[string]any{"discovery": "30s", "kubeletHealthCheck": "1m0s"},
 	}
 	config, err := yaml.Marshal(join)
 	if err != nil {

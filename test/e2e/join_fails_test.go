@@ -62,19 +62,22 @@ type cause struct {
 }
 
 var causes = []cause{
-	{"token-unknown", "TokenUnknown", `could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`, func(_ *testing.T, _ *joins, d *joinData) {
-		d.token = "abcdef.0123456789abcdef"
-	}},
-	{"token-expired", "TokenExpired", "could not find a JWS signature in the cluster-info ConfigMap for token ID", func(_ *testing.T, j *joins, d *joinData) {
-		d.token = j.expiring
-		d.before = []string{"until [ -e " + begins + " ]; do sleep 1; done"}
-	}},
+	{"token-unknown", "TokenUnknown", `could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`,
+		func(_ *testing.T, _ *joins, d *joinData) {
+			d.token = "abcdef.0123456789abcdef"
+		}},
+	{"token-expired", "TokenExpired", "could not find a JWS signature in the cluster-info ConfigMap for token ID",
+		func(_ *testing.T, j *joins, d *joinData) {
+			d.token = j.expiring
+			d.before = []string{"until [ -e " + begins + " ]; do sleep 1; done"}
+		}},
 	{"ca-hash", "CAHashMismatch", "are pinned", func(_ *testing.T, _ *joins, d *joinData) {
 		d.caHash = "sha256:" + strings.Repeat("0", 64)
 	}},
-	{"version", "VersionSkew", "this version of kubeadm only supports deploying clusters with the control plane version >=", func(_ *testing.T, _ *joins, d *joinData) {
-		d.version = newerVersion
-	}},
+	{"version", "VersionSkew", "this version of kubeadm only supports deploying clusters with the control plane version >=",
+		func(_ *testing.T, _ *joins, d *joinData) {
+			d.version = newerVersion
+		}},
 	{"endpoint", "EndpointUnreachable", "dial tcp", func(t *testing.T, j *joins, d *joinData) {
 		d.endpoint = j.nobody(t)
 	}},
@@ -117,7 +120,8 @@ func joinFails(t *testing.T, e *environment) {
 		}
 		longest = max(longest, took)
 	}
-	t.Logf("FIGURE causes for which a machine cannot join: %d tried, %d told apart; from the end of kubeadm until the condition says so at most %.1f s", len(causes), right, longest.Seconds())
+	t.Logf("FIGURE causes for which a machine cannot join: %d tried, %d told apart; from the end of kubeadm until the condition says so at "+
+		"most %.1f s", len(causes), right, longest.Seconds())
 	if longest > foundWithin {
 		t.Errorf("it took %s until the last was found out, want at most %s", longest, foundWithin)
 	}
@@ -132,7 +136,8 @@ func (j *joins) repairEnds(t *testing.T) {
 	before := j.machines(t, j.name)
 	j.change(t, j.name, func(kcp *controlplanev1.KubeadmControlPlane) {
 		spec := &kcp.Spec.KubeadmConfigSpec
-		spec.PreKubeadmCommands = append(spec.PreKubeadmCommands, "sed -i 's/apiServerEndpoint: .*/apiServerEndpoint: "+j.nobody(t)+"/' /run/kubeadm/kubeadm-join-config.yaml || true")
+		spec.PreKubeadmCommands = append(spec.PreKubeadmCommands, "sed -i 's/apiServerEndpoint: .*/apiServerEndpoint: "+j.nobody(t)+
+			"/' /run/kubeadm/kubeadm-join-config.yaml || true")
 		spec.JoinConfiguration.Timeouts.DiscoverySeconds = ptr.To[int32](30)
 		kcp.Spec.Remediation.MaxRetry = ptr.To[int32](0)
 	})
@@ -142,7 +147,7 @@ func (j *joins) repairEnds(t *testing.T) {
 	j.mark(t, second)
 	eventually(t, "the repair ends, and explain says why", patience, func() string {
 		out := j.quorate(t, "explain", j.name)
-		if !strings.Contains(out, "at most 0 shall be") || !strings.Contains(out, "endpoint does not answer the machine") {
+		if !strings.Contains(out, "maxRetry is 0") || !strings.Contains(out, "endpoint does not answer the machine") {
 			return out
 		}
 		return ""
@@ -166,7 +171,8 @@ func (j *joins) cannotJoin(t *testing.T, but ...string) string {
 				name = m
 			}
 		}
-		if name == "" || c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, name) || !strings.Contains(c.Message, "the cluster's endpoint does not answer the machine") {
+		if name == "" || c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, name) ||
+			!strings.Contains(c.Message, "the cluster's endpoint does not answer the machine") {
 			return fmt.Sprintf("%s: %v", name, c)
 		}
 		return ""
@@ -271,11 +277,13 @@ func (j *joins) begin(t *testing.T, c cause) {
 	c.spoil(t, j, &d)
 	meta := metav1.ObjectMeta{Namespace: "default", Name: j.machine(c), Labels: map[string]string{clusterv1.ClusterNameLabel: j.name}}
 	for _, o := range []client.Object{
-		&corev1.Secret{ObjectMeta: meta, Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"format": []byte("cloud-config"), "value": d.cloudConfig(t)}},
+		&corev1.Secret{ObjectMeta: meta, Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"format": []byte("cloud-config"),
+			"value": d.cloudConfig(t)}},
 		&infrav1.LocalMachine{ObjectMeta: meta},
 		&clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{
 			ClusterName: j.name, Version: d.version, Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To(meta.Name)},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: meta.Name},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine",
+				Name: meta.Name},
 		}},
 	} {
 		if err := j.management(t).Create(context.Background(), o); err != nil {

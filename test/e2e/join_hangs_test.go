@@ -58,7 +58,8 @@ func joinHangs(t *testing.T, e *environment) {
 			}
 			return ""
 		})
-		t.Logf("FIGURE a machine that hangs as second of three, %s: gone after %.1f s, another made after %.1f s", way.what, gone.Seconds(), time.Since(start).Seconds())
+		t.Logf("FIGURE a machine that hangs as second of three, %s: gone after %.1f s, another made after %.1f s", way.what, gone.Seconds(),
+			time.Since(start).Seconds())
 		if gone > goneWithin {
 			t.Errorf("%s: it was gone after %s, want at most %s", way.what, gone, goneWithin)
 		}

@@ -121,7 +121,8 @@ func servedNames(t *testing.T, address string) []string {
 func servedCertificate(t *testing.T, address string) *x509.Certificate {
 	t.Helper()
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	conn, err := tls.DialWithDialer(dialer, "tcp", net.JoinHostPort(address, "6443"), &tls.Config{InsecureSkipVerify: true}) // looked at, not believed
+	conn, err := tls.DialWithDialer(dialer, "tcp", net.JoinHostPort(address, "6443"),
+		&tls.Config{InsecureSkipVerify: true}) // looked at, not believed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,8 @@ func (e *environment) refusesAddresses(t *testing.T, name, taken string) {
 	t.Helper()
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, newer,
 		"    spec: {}\n", "    spec:\n      addresses: [192.0.2.7]\n", "  replicas: 3\n", "  replicas: 1\n"))
-	e.saysOfAddress(t, name+"-cp-1", "SpecInvalid", "spec.addresses[0] is 192.0.2.7; want an address for machines of this environment, from "+e.prefix(t)+".1.1 to "+e.prefix(t)+".255.254")
+	e.saysOfAddress(t, name+"-cp-1", "SpecInvalid", "spec.addresses[0] is 192.0.2.7; want an address for machines of this environment, from "+
+		e.prefix(t)+".1.1 to "+e.prefix(t)+".255.254")
 	e.wantAddress(t, name+"-cp-1", taken)
 	e.saysOfAddress(t, name+"-cp-1", "NoAddress", taken+" is that of machine romeo-cp-")
 	if out := e.quorate(t, "machine", "list"); strings.Contains(out, name) {

@@ -62,7 +62,8 @@ func (e *environment) kubectlWorks(t *testing.T, name string) {
 				return out
 			}
 			// What an update of the add-ons replaced meanwhile says nothing.
-			if is, gone := c.CoreV1().Pods("kube-system").Get(context.Background(), p.Name, metav1.GetOptions{}); !apierrors.IsNotFound(gone) && (gone != nil || is.DeletionTimestamp.IsZero()) {
+			if is, gone := c.CoreV1().Pods("kube-system").Get(context.Background(), p.Name, metav1.GetOptions{}); !apierrors.IsNotFound(gone) &&
+				(gone != nil || is.DeletionTimestamp.IsZero()) {
 				t.Error(err)
 			}
 			return out
@@ -99,7 +100,8 @@ func (e *environment) forwards(t *testing.T, name, pod, port string) {
 	}
 	local := freePort(t)
 	var said bytes.Buffer
-	kubectl := exec.Command(filepath.Join(env.Artifacts.Management, "kubectl"), "--kubeconfig", kubeconfig, "-n", "kube-system", "port-forward", "pod/"+pod, local+":"+port)
+	kubectl := exec.Command(filepath.Join(env.Artifacts.Management, "kubectl"), "--kubeconfig", kubeconfig, "-n", "kube-system",
+		"port-forward", "pod/"+pod, local+":"+port)
 	kubectl.Stdout, kubectl.Stderr = &said, &said
 	if err := kubectl.Start(); err != nil {
 		t.Fatal(err)
@@ -119,7 +121,8 @@ func (e *environment) forwards(t *testing.T, name, pod, port string) {
 
 // handshake expects somebody who speaks TLS.
 func handshake(address string) error {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 3 * time.Second}, "tcp", address, &tls.Config{InsecureSkipVerify: true}) // who it is has no part in it
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 3 * time.Second}, "tcp", address,
+		&tls.Config{InsecureSkipVerify: true}) // who it is has no part in it
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ func forwardOnly(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
-// permissionsReturn takes away what lets the API servers forward ports, in a cluster that is at rest, and has the daemon begin anew:
+// permissionsReturn takes away what lets the API servers forward ports, in a cluster that is at rest, and has the daemon begin again:
 // nothing is seen of etcd then until that is mended.
 func (e *environment) permissionsReturn(t *testing.T, name string) {
 	t.Helper()

@@ -42,7 +42,8 @@ func create(t *testing.T, e *environment) {
 	if kcp.Status.Plan.Step != "Nothing" {
 		t.Errorf("the next step is %q (%s), want Nothing", kcp.Status.Plan.Step, kcp.Status.Plan.Message)
 	}
-	if _, err := e.try("up", "--network", e.network, "--name", "alpha", "--replicas", "4"); err == nil || !strings.Contains(err.Error(), "1, 3, 5 or 7") {
+	if _, err := e.try("up", "--network", e.network, "--name", "alpha", "--replicas", "4"); err == nil ||
+		!strings.Contains(err.Error(), "1, 3, 5 or 7") {
 		t.Errorf("an even number of replicas gave %v, want an error that says what is valid", err)
 	}
 	madeInOrder(t, e, "alpha")

@@ -120,7 +120,8 @@ func (e *environment) createFrom(t *testing.T, manifests string) {
 		}
 		switch o.GetKind() {
 		case "ControlPlane":
-			if err := unstructured.SetNestedStringMap(o.Object, map[string]string{adoptLabel: "true"}, "spec", "selector", "matchLabels"); err != nil {
+			if err := unstructured.SetNestedStringMap(o.Object, map[string]string{adoptLabel: "true"}, "spec", "selector",
+				"matchLabels"); err != nil {
 				t.Fatal(err)
 			}
 		case "KubeadmConfigTemplate":
@@ -141,7 +142,8 @@ func (e *environment) refer(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	before := cluster.DeepCopy()
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1alpha1.GroupVersion.Group, Kind: "ControlPlane", Name: e.machinesOf(t, name).Name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1alpha1.GroupVersion.Group,
+		Kind: "ControlPlane", Name: e.machinesOf(t, name).Name}
 	if err := c.Patch(context.Background(), cluster, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ import (
 func machinesOperator(t *testing.T, e *environment) {
 	const name = "zulu"
 	text := e.quorate(t, "up", "--dry-run", "--kind", "ControlPlane", "--name", name, "--replicas", "3")
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, text, "management: Members\n", "management: Operator\n"))
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, text, "management: Members\n",
+		"management: Operator\n"))
 	operator := e.runEtcdOperator(t, name)
 	e.settled(t, name, 3)
 	before := e.machines(t, name)

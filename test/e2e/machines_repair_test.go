@@ -65,7 +65,8 @@ func (e *environment) replacesBroken(t *testing.T, name string, replicas, broken
 		return ""
 	})
 	e.settled(t, name, replicas)
-	t.Logf("FIGURE %d dead of %d to all healthy again: %.1f s, of these %.1f s from the health check's verdict", broken, replicas, time.Since(start).Seconds(), time.Since(found).Seconds())
+	t.Logf("FIGURE %d dead of %d to all healthy again: %.1f s, of these %.1f s from the health check's verdict", broken, replicas,
+		time.Since(start).Seconds(), time.Since(found).Seconds())
 }
 
 // repairsAfter sets how long a Node may not be ready.

@@ -54,7 +54,8 @@ func machinesScale(t *testing.T, e *environment) {
 // compareStarts measures, in turns and so many times each, how long both kinds of control planes take from nothing to three machines.
 func (e *environment) compareStarts(t *testing.T, times int) {
 	t.Helper()
-	ratio := e.inTurns(t, times, variant{what: "a KubeadmControlPlane", flags: []string{"--kind", "KubeadmControlPlane"}}, variant{what: "a ControlPlane", flags: []string{"--kind", "ControlPlane"}}, nil)
+	ratio := e.inTurns(t, times, variant{what: "a KubeadmControlPlane", flags: []string{"--kind", "KubeadmControlPlane"}},
+		variant{what: "a ControlPlane", flags: []string{"--kind", "ControlPlane"}}, nil)
 	if ratio > slowestStart {
 		t.Errorf("a ControlPlane took %.2f times as long as a KubeadmControlPlane, want at most %.1f", ratio, slowestStart)
 	}
@@ -85,7 +86,8 @@ func (v variant) begin(t *testing.T, e *environment, name string) {
 			t.Fatal(err)
 		}
 		if object["kind"] == "KubeadmControlPlane" {
-			if err := unstructured.SetNestedField(object, v.making.String(), "spec", "machineTemplate", "metadata", "annotations", infrav1.ProvisioningDelayAnnotation); err != nil {
+			if err := unstructured.SetNestedField(object, v.making.String(), "spec", "machineTemplate", "metadata", "annotations",
+				infrav1.ProvisioningDelayAnnotation); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +125,8 @@ func (e *environment) inTurns(t *testing.T, times int, first, second variant, lo
 		}
 	}
 	ratio := took[second.what] / took[first.what]
-	t.Logf("FIGURE 0 -> 3, %d times each: %s %.1f s, %s %.1f s on average, ratio %.2f", times, second.what, took[second.what], first.what, took[first.what], ratio)
+	t.Logf("FIGURE 0 -> 3, %d times each: %s %.1f s, %s %.1f s on average, ratio %.2f", times, second.what, took[second.what], first.what,
+		took[first.what], ratio)
 	return ratio
 }
 
@@ -160,10 +163,12 @@ func (e *environment) rests(t *testing.T, name string, replicas int) {
 	eventually(t, fmt.Sprintf("%d machines, nothing to do", replicas), patience, func() string {
 		cp := e.machinesOf(t, name)
 		s := cp.Status
-		counts := []int32{ptr.Deref(s.Replicas, 0), ptr.Deref(s.ReadyReplicas, 0), ptr.Deref(s.AvailableReplicas, 0), ptr.Deref(s.UpdatedReplicas, 0)}
+		counts := []int32{ptr.Deref(s.Replicas, 0), ptr.Deref(s.ReadyReplicas, 0), ptr.Deref(s.AvailableReplicas, 0),
+			ptr.Deref(s.UpdatedReplicas, 0)}
 		for _, n := range counts {
 			if int(n) != replicas || s.ObservedGeneration != cp.Generation || s.Plan.Step != "Nothing" {
-				return fmt.Sprintf("%d machines, %d ready, %d available, %d updated; %s: %s", counts[0], counts[1], counts[2], counts[3], s.Plan.Step, s.Plan.Message)
+				return fmt.Sprintf("%d machines, %d ready, %d available, %d updated; %s: %s", counts[0], counts[1], counts[2], counts[3], s.Plan.Step,
+					s.Plan.Message)
 			}
 		}
 		return ""

@@ -33,7 +33,8 @@ func machinesVertical(t *testing.T, e *environment) {
 	const name = "whiskey"
 	text := e.quorate(t, "up", "--dry-run", "--kind", "ControlPlane", "--name", name, "--replicas", "3")
 	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", writeManifests(t, name, text,
-		"  template:\n    spec: {}\n", fmt.Sprintf("  template:\n    spec:\n      resources: {cpu: %s, memory: %s}\n", smaller.cpu, smaller.memory)))
+		"  template:\n    spec: {}\n", fmt.Sprintf("  template:\n    spec:\n      resources: {cpu: %s, memory: %s}\n", smaller.cpu,
+			smaller.memory)))
 	e.settled(t, name, 3)
 	e.limitedTo(t, name, smaller)
 	before := e.machines(t, name)
@@ -74,7 +75,8 @@ type machineSize struct{ cpu, memory string }
 // templateOf is a template of machines of a size, for a cluster.
 func templateOf(name string, size machineSize) *infrav1.LocalMachineTemplate {
 	cpu, memory := resource.MustParse(size.cpu), resource.MustParse(size.memory)
-	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-resized", Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
+	made := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-resized",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: name}}}
 	made.SetGroupVersionKind(infrav1.GroupVersion.WithKind("LocalMachineTemplate"))
 	made.Spec.Template.Spec.Resources = infrav1.LocalMachineResources{CPU: &cpu, Memory: &memory}
 	return made
@@ -103,7 +105,8 @@ func (e *environment) resized(t *testing.T, name string, to machineSize) string 
 }
 
 // readLimits prints the CPU time in a period, the period and the memory that a machine's own cgroup allows, of either version.
-const readLimits = "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cat cpu.max memory.max; else cat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us memory/memory.limit_in_bytes; fi"
+const readLimits = "cd /sys/fs/cgroup; if [ -e cpu.max ]; then cat cpu.max memory.max; else cat cpu/cpu.cfs_quota_us " +
+	"cpu/cpu.cfs_period_us memory/memory.limit_in_bytes; fi"
 
 // limitedTo verifies what the kernel lets each machine use.
 func (e *environment) limitedTo(t *testing.T, name string, want machineSize) {

@@ -23,13 +23,15 @@ func peer(t *testing.T, e *environment) {
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	e.quorate(t, "kubeconfig", "--management", "--write", kubeconfig)
-	args := []string{"test", "-tags", "e2e", ".", "-count", "1", "-v", "-timeout", "180m", "-args", "-ginkgo.show-node-events=false", "-ginkgo.no-color"}
+	args := []string{"test", "-tags", "e2e", ".", "-count", "1", "-v", "-timeout", "180m", "-args", "-ginkgo.show-node-events=false",
+		"-ginkgo.no-color"}
 	if focus := os.Getenv("QUORATE_PEER_FOCUS"); focus != "" {
 		args = append(args, "-ginkgo.focus", focus)
 	}
 	c := exec.CommandContext(t.Context(), "go", args...)
 	c.Dir = "../../tools/peer"
-	c.Env = append(os.Environ(), "QUORATE_PEER_KUBECONFIG="+kubeconfig, "QUORATE_PEER_ARTIFACTS="+folder, "QUORATE_PEER_ADDRESS="+e.address("0.1"),
+	c.Env = append(os.Environ(), "QUORATE_PEER_KUBECONFIG="+kubeconfig, "QUORATE_PEER_ARTIFACTS="+folder, "QUORATE_PEER_ADDRESS="+
+		e.address("0.1"),
 		"QUORATE_PEER_VERSION="+newer, "QUORATE_PEER_FROM="+older)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	if err := c.Run(); err != nil {

@@ -32,7 +32,7 @@ import (
 )
 
 // planning: what `quorate plan` says before a control plane is scaled, rolled out, changed in place and made smaller is what is done then,
-// and its exit code tells whether a machine would be replaced. Nothing is changed by planning.
+// and its exit code reports whether a machine would be replaced. Nothing is changed by planning.
 //
 //quorate:shows kubernetes replaced older>newer
 //quorate:shows kubernetes in-place older>newer
@@ -87,7 +87,8 @@ func (e *environment) plans(t *testing.T, code int, args ...string) []report.Pla
 	if err := json.Unmarshal(out.Bytes(), &plans); err != nil {
 		t.Fatalf("quorate plan %s: %v\n%s", strings.Join(args, " "), err, out.String())
 	}
-	t.Logf("FIGURE quorate plan %s: %s of processor time, %.1f s", strings.Join(args, " "), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(start).Seconds())
+	t.Logf("FIGURE quorate plan %s: %s of processor time, %.1f s", strings.Join(args, " "),
+		c.ProcessState.UserTime()+c.ProcessState.SystemTime(), time.Since(start).Seconds())
 	return plans
 }
 
@@ -126,7 +127,8 @@ func (e *environment) asPlanned(t *testing.T, name, kind string, code int, args 
 	if !slices.Equal(taken, planned) {
 		t.Errorf("planned were\n%s\ntaken\n%s", strings.Join(planned, "\n"), strings.Join(taken, "\n"))
 	}
-	t.Logf("FIGURE %s %s: %d steps planned and taken; estimated %s, took %.1f s", name, strings.Join(args, " "), len(planned), about, took.Seconds())
+	t.Logf("FIGURE %s %s: %d steps planned and taken; estimated %s, took %.1f s", name, strings.Join(args, " "), len(planned), about,
+		took.Seconds())
 }
 
 // manifest writes objects to a file, without what only an API server writes of them.
@@ -242,7 +244,8 @@ func (e *environment) mayNotApprove(t *testing.T, name, revision string) {
 	const role = "operator"
 	for _, o := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{controlplanev1.GroupVersion.Group}, Resources: []string{"kubeadmcontrolplanes"}, Verbs: []string{"get", "update", "patch"}},
+			{APIGroups: []string{controlplanev1.GroupVersion.Group}, Resources: []string{"kubeadmcontrolplanes"},
+				Verbs: []string{"get", "update", "patch"}},
 		}},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
@@ -262,7 +265,8 @@ func (e *environment) mayNotApprove(t *testing.T, name, revision string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	approves := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+controlplanev1.ApprovedAnnotation+`":"`+revision+`"}}}`))
+	approves := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+controlplanev1.ApprovedAnnotation+`":"`+revision+
+		`"}}}`))
 	for _, version := range []string{"v1beta1", "v1beta2"} {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(controlplanev1.GroupVersion.WithKind("KubeadmControlPlane").GroupKind().WithVersion(version))

@@ -141,7 +141,8 @@ func writeUpstreamSource(t *testing.T, e *environment, providers *artifacts.Prov
 	if _, err := os.Stat(components); err != nil {
 		t.Fatal(err)
 	}
-	settings["providers"] = append(settings["providers"].([]any), map[string]any{"name": "kubeadm", "type": "ControlPlaneProvider", "url": "file://" + components})
+	settings["providers"] = append(settings["providers"].([]any), map[string]any{"name": "kubeadm", "type": "ControlPlaneProvider",
+		"url": "file://" + components})
 	if data, err = yaml.Marshal(settings); err != nil {
 		t.Fatal(err)
 	}
@@ -208,15 +209,18 @@ func (g *guide) complete(t *testing.T) {
 const (
 	pauseCluster   = `kubectl patch cluster NAME --type=merge -p '{"spec":{"paused":true}}'`
 	unpauseCluster = `kubectl patch cluster NAME --type=merge -p '{"spec":{"paused":null}}'`
-	identities     = "kubectl get kubeadmcontrolplanes,machines -A -o custom-columns=KIND:.kind,NS:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid"
-	inOldVersion   = "kubectl get kubeadmcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io -A"
+	identities     = "kubectl get kubeadmcontrolplanes,machines -A -o " +
+		"custom-columns=KIND:.kind,NS:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid"
+	inOldVersion = "kubectl get kubeadmcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io -A"
 )
 
 // prepare goes through the guide's section Before.
 func (g *guide) prepare(t *testing.T) {
 	t.Helper()
-	g.run(t, "kubectl get kubeadmcontrolplanes -A", identities+" >before.txt", "kubectl get kubeadmcontrolplanes,kubeadmcontrolplanetemplates -A -o yaml >backup.yaml", pauseCluster)
-	g.reads(t, "the control plane is paused", `kubectl get kubeadmcontrolplane `+g.cluster+`-cp -o jsonpath='{.status.conditions[?(@.type=="Paused")].status}'`, "True")
+	g.run(t, "kubectl get kubeadmcontrolplanes -A", identities+" >before.txt",
+		"kubectl get kubeadmcontrolplanes,kubeadmcontrolplanetemplates -A -o yaml >backup.yaml", pauseCluster)
+	g.reads(t, "the control plane is paused", `kubectl get kubeadmcontrolplane `+g.cluster+
+		`-cp -o jsonpath='{.status.conditions[?(@.type=="Paused")].status}'`, "True")
 }
 
 // reads waits until a command prints a text.
@@ -235,7 +239,8 @@ func (g *guide) reads(t *testing.T, what, command, want string) {
 }
 
 // otherFolder asks for what the webhooks of both providers refuse, and their definitions do not.
-const otherFolder = `kubectl patch kubeadmcontrolplane home-cp --dry-run=server --type=merge -p '{"spec":{"kubeadmConfigSpec":{"clusterConfiguration":{"certificatesDir":"/other"}}}}'`
+const otherFolder = `kubectl patch kubeadmcontrolplane home-cp --dry-run=server --type=merge -p ` +
+	`'{"spec":{"kubeadmConfigSpec":{"clusterConfiguration":{"certificatesDir":"/other"}}}}'`
 
 // refused waits until a command fails with a text.
 func (g *guide) refused(t *testing.T, what, command, want string) {
@@ -255,11 +260,13 @@ func (g *guide) back(t *testing.T) {
 	g.prepare(t)
 	g.run(t, "clusterctl delete --control-plane quorate")
 	g.unattended(t, "quorate", nodes)
-	g.run(t, "clusterctl init --control-plane kubeadm", "kubectl -n capi-kubeadm-control-plane-system rollout status deployment/capi-kubeadm-control-plane-controller-manager")
+	g.run(t, "clusterctl init --control-plane kubeadm",
+		"kubectl -n capi-kubeadm-control-plane-system rollout status deployment/capi-kubeadm-control-plane-controller-manager")
 	g.refused(t, "upstream's webhooks answer", otherFolder, "cannot be modified")
 	g.converts(t)
 	g.run(t, identities+" | diff before.txt -", unpauseCluster)
-	g.run(t, "kubectl delete clusterrolebinding,clusterrole,priorityclass -l cluster.x-k8s.io/provider=control-plane-quorate", "kubectl delete namespace quorate-system")
+	g.run(t, "kubectl delete clusterrolebinding,clusterrole,priorityclass -l cluster.x-k8s.io/provider=control-plane-quorate",
+		"kubectl delete namespace quorate-system")
 	g.kept(t, nodes, machines)
 }
 
@@ -301,7 +308,9 @@ func (g *guide) scaleUpstream(t *testing.T) {
 	if now := e.nodes(t, g.cluster); !slices.Contains(now, first[0]) {
 		t.Errorf("nodes are %v, and %v was there before", now, first)
 	}
-	g.reads(t, "upstream's controller is content", `kubectl get kubeadmcontrolplane home-cp -o jsonpath='{.status.readyReplicas} {.status.upToDateReplicas} {.status.availableReplicas}'`, "3 3 3")
+	g.reads(t, "upstream's controller is content",
+		`kubectl get kubeadmcontrolplane home-cp -o jsonpath='{.status.readyReplicas} {.status.upToDateReplicas} {.status.availableReplicas}'`,
+		"3 3 3")
 }
 
 // there goes to Quorate. It is interrupted before the first step, with upstream's manager ended, and after the first.
@@ -323,7 +332,8 @@ func (g *guide) there(t *testing.T) {
 	if said := g.do(t, "quorate plan --all"); !strings.Contains(said, "3 to keep  0      all is as wanted") {
 		t.Errorf("quorate plan --all says\n%s", said)
 	}
-	g.run(t, "kubectl delete clusterrolebinding,clusterrole -l cluster.x-k8s.io/provider=control-plane-kubeadm", "kubectl delete namespace capi-kubeadm-control-plane-system")
+	g.run(t, "kubectl delete clusterrolebinding,clusterrole -l cluster.x-k8s.io/provider=control-plane-kubeadm",
+		"kubectl delete namespace capi-kubeadm-control-plane-system")
 	g.kept(t, nodes, machines)
 }
 
@@ -331,9 +341,11 @@ func (g *guide) there(t *testing.T) {
 func (g *guide) verify(t *testing.T) {
 	t.Helper()
 	g.run(t, "quorate plan --all",
-		"kubectl get kubeadmcontrolplanes -A -o custom-columns=NS:.metadata.namespace,NAME:.metadata.name,STEP:.status.plan.step,REASON:.status.plan.reason",
+		"kubectl get kubeadmcontrolplanes -A -o "+
+			"custom-columns=NS:.metadata.namespace,NAME:.metadata.name,STEP:.status.plan.step,REASON:.status.plan.reason",
 		"kubectl -n quorate-system get lease quorate-manager", inOldVersion)
-	g.reads(t, "Quorate says that it waits", `kubectl get kubeadmcontrolplane home-cp -o jsonpath='{.status.plan.step} {.status.plan.reason}'`, "Wait Paused")
+	g.reads(t, "Quorate says that it waits", `kubectl get kubeadmcontrolplane home-cp -o jsonpath='{.status.plan.step} {.status.plan.reason}'`,
+		"Wait Paused")
 }
 
 // kept fails the test unless machines and nodes are those that were there before.

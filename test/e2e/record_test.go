@@ -25,7 +25,8 @@ func (e *environment) recordAtRest(t *testing.T, name string) {
 	}
 	e.recordings++
 	file := fmt.Sprintf("e2e-%s-%s-%d", strings.ToLower(strings.NewReplacer("/", "-", "Test", "").Replace(t.Name())), name, e.recordings)
-	err := releases.Record(context.Background(), e.management(t), folder, file, "test/e2e "+t.Name()+", on real machines", client.ObjectKey{Namespace: "default", Name: name})
+	err := releases.Record(context.Background(), e.management(t), folder, file, "test/e2e "+t.Name()+", on real machines",
+		client.ObjectKey{Namespace: "default", Name: name})
 	switch {
 	case errors.Is(err, releases.ErrBusy): // what was looked at is at rest, and another group of the cluster is not
 		t.Log(err)

@@ -77,7 +77,8 @@ func restoredManagement(t *testing.T, e *environment) {
 	if now := e.clusterUID(t, name); now != uid {
 		t.Errorf("the cluster is another: kube-system has the UID %s, it was %s", now, uid)
 	}
-	t.Logf("FIGURE machines before the backup %v, after the replacement with %s, at the end %v: names given twice 0, taken over 0", known, living, e.machines(t, name))
+	t.Logf("FIGURE machines before the backup %v, after the replacement with %s, at the end %v: names given twice 0, taken over 0", known,
+		living, e.machines(t, name))
 	e.takeDown(t, name)
 }
 

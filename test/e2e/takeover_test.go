@@ -31,7 +31,8 @@ import (
 func takeover(t *testing.T, e *environment) {
 	const name, labels = "oscar", "kind: KubeadmControlPlane\nmetadata:\n  labels:\n"
 	u := buildUpstream(t, e)
-	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+": upstream\n"))
+	e.quorate(t, "up", "--network", e.network, "--wait=false", "-f", e.manifests(t, name, older, labels, labels+"    "+clusterv1.WatchLabel+
+		": upstream\n"))
 	u.start(t)
 	start := time.Now()
 	eventually(t, "three voters by upstream", patience, u.doing(t, e.quorumOf(t, name, 3)))
@@ -84,7 +85,7 @@ func (e *environment) roll(t *testing.T, name, controller, what string, change f
 	})
 }
 
-// adopt: the control plane's object is lost with its ties to the machines, and made anew from its manifest.
+// adopt: the control plane's object is lost with its ties to the machines, and made again from its manifest.
 func adopt(t *testing.T, e *environment) {
 	const name = "papa"
 	e.up(t, name, "--replicas", "3")
@@ -211,8 +212,10 @@ func (u *upstream) start(t *testing.T, flags ...string) {
 	}
 	defer func() { _ = log.Close() }()
 	u.command = exec.Command(u.folder+"/manager", append(flags, "--kubeconfig", kubeconfig,
-		"--webhook-port", freePort(t), "--webhook-cert-dir", u.environment.state+"/management/pki", "--webhook-cert-name", "webhooks.crt", "--webhook-key-name", "webhooks.key",
-		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields")...)
+		"--webhook-port", freePort(t), "--webhook-cert-dir", u.environment.state+"/management/pki", "--webhook-cert-name", "webhooks.crt",
+		"--webhook-key-name", "webhooks.key",
+		"--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases",
+		"StorageVersionMigration,CleanupManagedFields")...)
 	u.command.Stdout, u.command.Stderr = log, log
 	if err := u.command.Start(); err != nil {
 		t.Fatal(err)

@@ -71,12 +71,14 @@ func (w *writer) write(name string) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := w.client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
 		w.failed++
-		w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(), err))
+		w.errors = append(w.errors, fmt.Sprintf("begun %s, ended after %.1f s: %v", began.Format("15:04:05.000"), time.Since(began).Seconds(),
+			err))
 		return
 	}
 	now := time.Now()

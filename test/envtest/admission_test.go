@@ -104,13 +104,15 @@ var sizes = []row{
 	{"many", "replicas: 3", "replicas: 101", "replicas is 101: stacked etcd is supported with 1, 3, 5 or 7 members"},
 	{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
 	{"nine with external etcd", "replicas: 3", "replicas: 9#external", ""},
-	{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
+	{"zero with external etcd", "replicas: 3", "replicas: 0#external",
+		"replicas is 0: at least one machine is needed; any number from 1 is accepted"},
 }
 
 // negative are numbers of machines that the API server refuses for every kind with a scale, before any webhook.
 var negative = []row{
 	{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
-	{"less than zero with external etcd", "replicas: 3", "replicas: -1#external", "replicas is -1: at least one machine is needed; any number from 1 is accepted"},
+	{"less than zero with external etcd", "replicas: 3", "replicas: -1#external",
+		"replicas is -1: at least one machine is needed; any number from 1 is accepted"},
 }
 
 // created: what may be created, and what the refusal of the rest says.
@@ -119,11 +121,14 @@ func created(t *testing.T, c client.Client) {
 	createRows(t, c, negative)
 	createRows(t, c, []row{
 		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
-		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
+		{"two surplus machines", "replicas: 3", "replicas: 3\n  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}",
+			"maxSurge must be 0 or 1"},
 		{"joins one by one", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 1}", ""},
 		{"no joins at all", "replicas: 3", "replicas: 3\n  joins: {maxParallel: 0}", "spec.joins.maxParallel: Invalid value: 0"},
-		{"too little time to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 599}", "spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
-		{"more than a day to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 86401}", "spec.joins.timeoutSeconds in body should be less than or equal to 86400"},
+		{"too little time to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 599}",
+			"spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
+		{"more than a day to join", "replicas: 3", "replicas: 3\n  joins: {timeoutSeconds: 86401}",
+			"spec.joins.timeoutSeconds in body should be less than or equal to 86400"},
 		{"no kubeadm configuration", "\n  kubeadmConfigSpec: {format: cloud-config}", "", ""},
 		{"no version", "version: v1.36.3", "", "spec.version: Required value"},
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
@@ -166,9 +171,11 @@ func createdOld(t *testing.T, c client.Client) {
 		{"zero replicas", "replicas: 3", "replicas: 0", "replicas is 0: at least one machine is needed; 1, 3, 5 or 7 are accepted"},
 		{"less than zero", "replicas: 3", "replicas: -1", "replicas is -1: at least one machine is needed"},
 		{"an even number with external etcd", "replicas: 3", "replicas: 4#external", ""},
-		{"zero with external etcd", "replicas: 3", "replicas: 0#external", "replicas is 0: at least one machine is needed; any number from 1 is accepted"},
+		{"zero with external etcd", "replicas: 3", "replicas: 0#external",
+			"replicas is 0: at least one machine is needed; any number from 1 is accepted"},
 		{"upstream's rollout", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}", ""},
-		{"two surplus machines", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}", "maxSurge must be 0 or 1"},
+		{"two surplus machines", "replicas: 3", "replicas: 3\n  rolloutStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}",
+			"maxSurge must be 0 or 1"},
 		{"a version that is none", "version: v1.36.3", "version: latest", "version is latest: it must be of the form v1.36.3"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

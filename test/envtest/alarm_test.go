@@ -49,7 +49,8 @@ func TestAlarmStopsDrains(t *testing.T) {
 func runningPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
-		Spec:       corev1.PodSpec{NodeName: "node", AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "c", Image: "image"}}},
+		Spec: corev1.PodSpec{NodeName: "node", AutomountServiceAccountToken: ptr.To(false),
+			Containers: []corev1.Container{{Name: "c", Image: "image"}}},
 	}
 }
 
@@ -72,7 +73,8 @@ func startFullServer(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, runningPod("evicted"), runningPod("deleted"), runningPod("killed")}
+	objects := []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, runningPod("evicted"), runningPod("deleted"),
+		runningPod("killed")}
 	for _, o := range objects {
 		if err := api.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -87,7 +89,8 @@ func startFullServer(t *testing.T) client.Client {
 	for n := range 100 {
 		noise := make([]byte, 400_000)
 		_, _ = rand.Read(noise) // it never fails
-		full := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("full-%d", n)}, Data: map[string]string{"noise": hex.EncodeToString(noise)}}
+		full := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("full-%d", n)},
+			Data: map[string]string{"noise": hex.EncodeToString(noise)}}
 		switch err := api.Create(t.Context(), full); {
 		case err == nil:
 		case strings.Contains(err.Error(), "database space exceeded"):

@@ -61,10 +61,13 @@ func approve(o *unstructured.Unstructured) {
 // attempts are refused where whoever tries has no right to approve. The e2e `approve` does it by another version of the kind.
 var attempts = []attempt{
 	patching("a merge patch", types.MergePatchType, approvedPatch),
-	patching("a JSON patch", types.JSONPatchType, `[{"op":"add","path":"/metadata/annotations","value":{"controlplane.cluster.x-k8s.io/quorate-approved":"a1b2"}}]`),
+	patching("a JSON patch", types.JSONPatchType,
+		`[{"op":"add","path":"/metadata/annotations","value":{"controlplane.cluster.x-k8s.io/quorate-approved":"a1b2"}}]`),
 	updating("an update", approve),
 	{"server-side apply", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-		return c.Patch(ctx, o, client.RawPatch(types.ApplyPatchType, header(o, `"annotations":{"controlplane.cluster.x-k8s.io/quorate-approved":"a1b2"}`)), client.FieldOwner("somebody"), client.ForceOwnership)
+		return c.Patch(ctx, o,
+			client.RawPatch(types.ApplyPatchType, header(o, `"annotations":{"controlplane.cluster.x-k8s.io/quorate-approved":"a1b2"}`)),
+			client.FieldOwner("somebody"), client.ForceOwnership)
 	}},
 	{"a dry run", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 		return c.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(approvedPatch)), client.DryRunAll)
@@ -88,8 +91,10 @@ var attempts = []attempt{
 	}},
 	patching("no policy any more", types.MergePatchType, `{"spec":{"approval":null}}`),
 	patching("another policy", types.MergePatchType, `{"spec":{"approval":{"policy":"None"}}}`),
-	patching("a limit in place of the policy", types.JSONPatchType, `[{"op":"replace","path":"/spec/approval","value":{"maxReplacementsPerDay":100}}]`),
-	updating("an update without the policy", func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "approval") }),
+	patching("a limit in place of the policy", types.JSONPatchType,
+		`[{"op":"replace","path":"/spec/approval","value":{"maxReplacementsPerDay":100}}]`),
+	updating("an update without the policy",
+		func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "spec", "approval") }),
 }
 
 // ineffective are ways that are let through, and approve nothing.
@@ -115,7 +120,8 @@ var ineffective = []attempt{
 
 // header is an object's identity with more metadata, as JSON.
 func header(o *unstructured.Unstructured, metadata string) []byte {
-	return []byte(`{"apiVersion":"` + o.GetAPIVersion() + `","kind":"` + o.GetKind() + `","metadata":{"name":"` + o.GetName() + `","namespace":"default",` + metadata + `}}`)
+	return []byte(`{"apiVersion":"` + o.GetAPIVersion() + `","kind":"` + o.GetKind() + `","metadata":{"name":"` + o.GetName() +
+		`","namespace":"default",` + metadata + `}}`)
 }
 
 // TestApprovals: only who has the verb approve approves, or ends that approvals are needed, whatever the way; and who it was is recorded.
@@ -202,7 +208,8 @@ func approvals(t *testing.T, config *rest.Config, c client.Client, o *unstructur
 		if err := a.try(t.Context(), operator, fresh(t, c, o)); err != nil {
 			t.Errorf("%s: %v", a.name, err)
 		}
-		if now := fresh(t, c, o).GetAnnotations(); now[controlplanev1.ApprovedByAnnotation] != by || now[controlplanev1.ApprovedAnnotation] != "a1b2" {
+		if now := fresh(t, c, o).GetAnnotations(); now[controlplanev1.ApprovedByAnnotation] != by ||
+			now[controlplanev1.ApprovedAnnotation] != "a1b2" {
 			t.Errorf("%s: annotations %v", a.name, now)
 		}
 	}

@@ -49,15 +49,19 @@ var etcdClusterRows = []row{
 	{"nine members", "replicas: 3", "replicas: 9", "replicas is 9"},
 	{"no version", "  version: v3.6.16\n", "", ""},
 	{"a version without v", "v3.6.16", "3.5.35", ""},
-	{"a version of Kubernetes", "v3.6.16", "v1.36.3", "spec.version: Invalid value: \"v1.36.3\": version is v1.36.3: a version of etcd 3 such as 3.6.16 is accepted"},
-	{"a version of the members' own", "etcdadmConfigSpec: {", "etcdadmConfigSpec: {version: 3.5.35, ", "spec.etcdadmConfigSpec.version: Invalid value: version is 3.5.35: none is accepted here, as spec.version says it for all machines"},
+	{"a version of Kubernetes", "v3.6.16", "v1.36.3",
+		"spec.version: Invalid value: \"v1.36.3\": version is v1.36.3: a version of etcd 3 such as 3.6.16 is accepted"},
+	{"a version of the members' own", "etcdadmConfigSpec: {", "etcdadmConfigSpec: {version: 3.5.35, ",
+		"spec.etcdadmConfigSpec.version: Invalid value: version is 3.5.35: none is accepted here, as spec.version says it for all machines"},
 	{"no infrastructure", "infrastructureTemplate:", "x:", "spec.infrastructureTemplate: Required value"},
-	{"an infrastructure that is no template", "LocalMachineTemplate", "LocalMachine", "spec.infrastructureTemplate.kind: Invalid value: kind is LocalMachine: the kind of a template is accepted"},
+	{"an infrastructure that is no template", "LocalMachineTemplate", "LocalMachine",
+		"spec.infrastructureTemplate.kind: Invalid value: kind is LocalMachine: the kind of a template is accepted"},
 	{"surge 1", "replicas: 3", "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1}}}", ""},
 	{"surge 0", "replicas: 3", "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0}}}", ""},
 	{"surge 2", "replicas: 3", "rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 2}}}", "maxSurge must be 0 or 1"},
 	{"repair", "replicas: 3", "autoRepair: {}", ""},
-	{"too little time to join", "replicas: 3", "joins: {timeoutSeconds: 599}", "spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
+	{"too little time to join", "replicas: 3", "joins: {timeoutSeconds: 599}",
+		"spec.joins.timeoutSeconds in body should be greater than or equal to 600"},
 	{"no time to repair", "replicas: 3", "autoRepair: {unhealthyTimeoutSeconds: 0}", "spec.autoRepair.unhealthyTimeoutSeconds"},
 	{"failure domains", "replicas: 3", "failureDomains: [a, b]", ""},
 	{"a failure domain twice", "replicas: 3", "failureDomains: [a, a]", "Duplicate value"},
@@ -81,7 +85,8 @@ spec:
 var etcdadmConfigRows = []row{
 	{"as it is", "", "", ""},
 	{"ignition", "format: cloud-config", "format: ignition", ""},
-	{"a format that there is not", "format: cloud-config", "format: bottlerocket", `spec.format: Unsupported value: "bottlerocket": supported values: "cloud-config", "ignition"`},
+	{"a format that there is not", "format: cloud-config", "format: bottlerocket",
+		`spec.format: Unsupported value: "bottlerocket": supported values: "cloud-config", "ignition"`},
 	{"etcd 2", "version: 3.6.16", "version: 2.3.8", "version is 2.3.8: a version of etcd 3"},
 	{"an empty command", "format: cloud-config", "preEtcdadmCommands: ['']", "spec.preEtcdadmCommands[0]"},
 	{"an empty proxy", `proxy: {httpsProxy: "http://proxy:3128"}`, "proxy: {}", "spec.proxy"},
@@ -133,12 +138,14 @@ func etcdStatus(t *testing.T, c client.Client) {
 		t.Fatal(err)
 	}
 	e.Status.Ready, e.Status.Initialized, e.Status.Endpoints = ptr.To(true), ptr.To(true), "https://10.0.0.1:2379"
-	e.Status.Members, e.Status.InitMachineAddress, e.Status.ReadyReplicas, e.Status.Selector = "https://10.0.0.1:2379", "10.0.0.1", ptr.To(int32(3)), "a=b"
+	e.Status.Members, e.Status.InitMachineAddress, e.Status.ReadyReplicas, e.Status.Selector = "https://10.0.0.1:2379", "10.0.0.1",
+		ptr.To(int32(3)), "a=b"
 	want := e.Status
 	if err := c.Status().Update(context.Background(), e); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Status; got.Endpoints != want.Endpoints || got.Members != want.Members || !*got.Ready || !*got.Initialized || *got.ReadyReplicas != 3 || got.InitMachineAddress != "10.0.0.1" || got.Selector != "a=b" {
+	if got := e.Status; got.Endpoints != want.Endpoints || got.Members != want.Members || !*got.Ready || !*got.Initialized ||
+		*got.ReadyReplicas != 3 || got.InitMachineAddress != "10.0.0.1" || got.Selector != "a=b" {
 		t.Errorf("%+v", got)
 	}
 	config := &bootstrapv1alpha1.EtcdadmConfig{}

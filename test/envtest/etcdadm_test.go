@@ -72,7 +72,8 @@ spec:
 `}
 
 // theirClusters is the definition of the kind EtcdadmCluster as aws/etcdadm-controller has it, but for the schema.
-var theirClusters = strings.NewReplacer("etcdadmconfig", "etcdadmcluster", "EtcdadmConfig", "EtcdadmCluster", "bootstrap.cluster", "etcdcluster.cluster",
+var theirClusters = strings.NewReplacer("etcdadmconfig", "etcdadmcluster", "EtcdadmConfig", "EtcdadmCluster", "bootstrap.cluster",
+	"etcdcluster.cluster",
 	"bootstrap-etcdadm-bootstrap", "bootstrap-etcdadm-controller").Replace(theirs)
 
 // theirCluster is an etcd cluster with three machines that aws/etcdadm-controller keeps; itsCluster is the Cluster.
@@ -128,7 +129,8 @@ func installTheirs(t *testing.T, env *envtest.Environment, manifest string) *api
 	if err := yaml.UnmarshalStrict([]byte(manifest), given); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{given}}); err != nil {
+	if _, err := envtest.InstallCRDs(env.Config,
+		envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{given}}); err != nil {
 		t.Fatal(err)
 	}
 	return given
@@ -227,7 +229,8 @@ func refuseBottlerocket(t *testing.T, c client.Client) {
 	wantRefusal(t, c.Create(context.Background(), suites), "")
 	// What is stored stays changeable.
 	o := object(t, theirConfigs[1])
-	wantRefusal(t, c.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))), "")
+	wantRefusal(t, c.Patch(context.Background(), o, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"a":"b"}}}`))), "")
 }
 
 // TestEtcdadmCluster: an etcd cluster that aws/etcdadm-controller keeps is taken over. Its machines are adopted as they are, and count as
@@ -240,7 +243,8 @@ func TestEtcdadmCluster(t *testing.T) {
 	installTheirs(t, env, theirClusters)
 	keeper := object(t, theirCluster)
 	create(t, c, object(t, itsCluster), keeper)
-	keeper.Object["status"] = map[string]any{"initialized": true, "ready": true, "creationComplete": true, "endpoints": "https://10.0.0.1:2379", "initMachineAddress": "etcd-init"}
+	keeper.Object["status"] = map[string]any{"initialized": true, "ready": true, "creationComplete": true,
+		"endpoints": "https://10.0.0.1:2379", "initMachineAddress": "etcd-init"}
 	if err := c.Status().Update(context.Background(), keeper); err != nil {
 		t.Fatal(err)
 	}
@@ -256,14 +260,16 @@ func TestEtcdadmCluster(t *testing.T) {
 	run(t, env.Config, at)
 	until(t, "the condition says what to do", func() bool {
 		now := &etcdclusterv1beta1.EtcdadmCluster{}
-		return c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now) == nil && len(now.Status.Conditions) == 1 && now.Status.Conditions[0].Reason == "WaitingForTakeOver"
+		return c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now) == nil && len(now.Status.Conditions) == 1 &&
+			now.Status.Conditions[0].Reason == "WaitingForTakeOver"
 	})
 	for _, name := range machines {
 		if kind := controllerOf(t, c, &clusterv1.Machine{}, name); kind != "EtcdadmCluster" {
 			t.Errorf("before it was allowed, Machine %s is controlled by %q", name, kind)
 		}
 	}
-	allow := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"etcdcluster.cluster.x-k8s.io/quorate-take-over":"true"}}}`))
+	allow := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"etcdcluster.cluster.x-k8s.io/quorate-take-over":"true"}}}`))
 	if err := c.Patch(context.Background(), keeper, allow); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +290,8 @@ func TestEtcdadmCluster(t *testing.T) {
 		}
 	}
 	now := &etcdclusterv1beta1.EtcdadmCluster{}
-	if err := c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now); err != nil || !now.Status.Ready || now.Status.Endpoints != "https://10.0.0.1:2379" || len(now.Finalizers) > 0 {
+	if err := c.Get(context.Background(), client.ObjectKeyFromObject(keeper), now); err != nil || !now.Status.Ready ||
+		now.Status.Endpoints != "https://10.0.0.1:2379" || len(now.Finalizers) > 0 {
 		t.Errorf("%v: the EtcdadmCluster is %+v", err, now)
 	}
 }
@@ -304,12 +311,15 @@ func theirMachine(t *testing.T, c client.Client, keeper *unstructured.Unstructur
 		t.Fatal(err)
 	}
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(keeper, keeper.GroupVersionKind())},
+		Namespace: "default", Name: name, Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(keeper, keeper.GroupVersionKind())},
 	}}
 	m.Spec.ClusterName = "demo"
 	m.Spec.Bootstrap.DataSecretName = &name
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "EtcdadmConfig", Name: name}
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "VSphereMachine", Name: name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "EtcdadmConfig",
+		Name: name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "VSphereMachine",
+		Name: name}
 	if err := c.Create(context.Background(), m); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +353,8 @@ func controllerOf(t *testing.T, c client.Client, into client.Object, name string
 // until waits for what the manager does by itself.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return done(), nil })
 	if err != nil {
 		t.Fatalf("%s: it is not so", what)
 	}

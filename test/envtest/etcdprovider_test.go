@@ -68,8 +68,9 @@ var providers = map[string]provider{
 		manifest: etcdCluster,
 	},
 	"another kind": {
-		ref:      controlplanev1.ManagedEtcdReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "demo-etcd"},
-		manifest: "{apiVersion: etcd.example/v1alpha1, kind: GivenEtcd, metadata: {name: demo-etcd, namespace: default}, spec: {endpoints: 'https://etcd.example:2379'}}",
+		ref: controlplanev1.ManagedEtcdReference{APIGroup: "etcd.example", Kind: "GivenEtcd", Name: "demo-etcd"},
+		manifest: "{apiVersion: etcd.example/v1alpha1, kind: GivenEtcd, metadata: {name: demo-etcd, namespace: default}, spec: {endpoints: " +
+			"'https://etcd.example:2379'}}",
 	},
 }
 
@@ -128,7 +129,8 @@ func conforms(t *testing.T, c client.Client, p provider) {
 		t.Fatal(err)
 	}
 	got := config.Spec.ClusterConfiguration.Etcd.External
-	if strings.Join(got.Endpoints, " ") != "https://a.example:2379 https://b.example:2379" || got.CAFile != "/etc/kubernetes/pki/etcd/ca.crt" ||
+	if strings.Join(got.Endpoints, " ") != "https://a.example:2379 https://b.example:2379" ||
+		got.CAFile != "/etc/kubernetes/pki/etcd/ca.crt" ||
 		got.CertFile != "/etc/kubernetes/pki/apiserver-etcd-client.crt" || got.KeyFile != "/etc/kubernetes/pki/apiserver-etcd-client.key" {
 		t.Errorf("its machine has the etcd %+v", got)
 	}
@@ -167,16 +169,19 @@ func (*stage) Dial(client.ObjectKey, string, string, int) func(context.Context) 
 func newStage(t *testing.T, c client.Client, ref controlplanev1.ManagedEtcdReference) *stage {
 	t.Helper()
 	s := &stage{t: t, client: c}
-	s.c = &group.Controller{Client: c, APIReader: c, Workload: s, Recorder: events.NewFakeRecorder(1000), Quorums: observe.NewQuorums(c, ""), Kind: stacked.New()}
+	s.c = &group.Controller{Client: c, APIReader: c, Workload: s, Recorder: events.NewFakeRecorder(1000), Quorums: observe.NewQuorums(c, ""),
+		Kind: stacked.New()}
 	s.owner = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
 	s.owner.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	s.owner.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: controlPlaneKey.Name}
+	s.owner.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group,
+		Kind: "KubeadmControlPlane", Name: controlPlaneKey.Name}
 	s.make(s.owner)
 	s.owner.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	if err := c.Status().Update(t.Context(), s.owner); err != nil {
 		t.Fatal(err)
 	}
-	s.make(object(t, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachineTemplate, metadata: {name: demo, namespace: default}, spec: {template: {spec: {}}}}"))
+	s.make(object(t, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachineTemplate, metadata: {name: demo, namespace: "+
+		"default}, spec: {template: {spec: {}}}}"))
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: controlPlaneKey.Name}}
 	if err := controllerutil.SetOwnerReference(s.owner, kcp, c.Scheme()); err != nil {
 		t.Fatal(err)
@@ -184,7 +189,8 @@ func newStage(t *testing.T, c client.Client, ref controlplanev1.ManagedEtcdRefer
 	kcp.Spec.Replicas, kcp.Spec.Version, kcp.Spec.ManagedExternalEtcdRef = ptr.To(int32(2)), "v1.36.3", ref
 	kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 	kcp.Spec.KubeadmConfigSpec.Format = bootstrapv1.CloudConfig
-	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate", Name: "demo"}
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind: "LocalMachineTemplate", Name: "demo"}
 	s.make(kcp)
 	t.Cleanup(s.clear)
 	return s
@@ -224,7 +230,8 @@ func (s *stage) clear() {
 			s.drop(o)
 		}
 	}
-	machine := object(s.t, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachine, metadata: {name: demo-cp-1, namespace: default}}")
+	machine := object(s.t, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalMachine, metadata: {name: demo-cp-1, "+
+		"namespace: default}}")
 	s.drop(machine)
 }
 

@@ -55,7 +55,8 @@ func TestExport(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), program, "plan", "lost", "-f", file, "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), program, "plan", "lost", "-f", file, "--kubeconfig",
+		kubeconfig).CombinedOutput(); err != nil {
 		t.Errorf("planning it: %v\n%s\n%s", err, out, text)
 	} else if plan := string(out); strings.Contains(plan, "Create ") || strings.Contains(plan, "Delete ") {
 		t.Errorf("it would change machines:\n%s\n%s", plan, text)

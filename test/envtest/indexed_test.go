@@ -35,12 +35,15 @@ func TestIndexed(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := func(name, cluster string) *clusterv1.Machine {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
 		m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = cluster, ptr.To("data")
-		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine", Name: name}
+		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine",
+			Name: name}
 		return m
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s", Labels: map[string]string{clusterv1.ClusterNameLabel: "mine"}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "mine"}}}
 	other := machine("b", "yours")
 	for _, o := range []client.Object{machine("a", "mine"), other, machine("c", "mine"), secret} {
 		if err := api.Create(t.Context(), o); err != nil {
@@ -82,7 +85,8 @@ func TestIndexed(t *testing.T) {
 	if err := api.Update(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return is("a", "b", "c"), nil })
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true,
+		func(context.Context) (bool, error) { return is("a", "b", "c"), nil })
 	if err != nil {
 		t.Errorf("another label is not noticed: %v", err)
 	}

@@ -48,11 +48,16 @@ func TestPlanOfBirth(t *testing.T) {
 		code       int
 		says       []string
 	}{
-		{"whole", whole, 0, []string{"3 to add", "Create demo-cp-1", "3 machines, 3 voters, 1 may fail", "at the worst moment no voter may fail", "all is as wanted"}},
-		{"no control plane", without("KubeadmControlPlane"), 1, []string{"plan.yaml", "Cluster demo", "spec.controlPlaneRef is KubeadmControlPlane demo-cp, which is neither"}},
-		{"no template", without("LocalMachineTemplate"), 1, []string{"plan.yaml", "KubeadmControlPlane demo-cp", "spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate demo-cp, which is neither"}},
-		{"a kind that nobody knows", whole + "\n---\napiVersion: example.org/v1\nkind: Unheard\nmetadata: {name: of}\n", 1, []string{"plan.yaml", "Unheard of", "does not know the kind"}},
-		{"a value that is refused", strings.Replace(whole, "\n  replicas: 3\n", "\n  replicas: -1\n", 1), 1, []string{"plan.yaml", "KubeadmControlPlane demo-cp", "replicas"}},
+		{"whole", whole, 0, []string{"3 to add", "Create demo-cp-1", "3 machines, 3 voters, 1 may fail", "at the worst moment no voter may fail",
+			"all is as wanted"}},
+		{"no control plane", without("KubeadmControlPlane"), 1,
+			[]string{"plan.yaml", "Cluster demo", "spec.controlPlaneRef is KubeadmControlPlane demo-cp, which is neither"}},
+		{"no template", without("LocalMachineTemplate"), 1, []string{"plan.yaml", "KubeadmControlPlane demo-cp",
+			"spec.machineTemplate.spec.infrastructureRef is LocalMachineTemplate demo-cp, which is neither"}},
+		{"a kind that nobody knows", whole + "\n---\napiVersion: example.org/v1\nkind: Unheard\nmetadata: {name: of}\n", 1,
+			[]string{"plan.yaml", "Unheard of", "does not know the kind"}},
+		{"a value that is refused", strings.Replace(whole, "\n  replicas: 3\n", "\n  replicas: -1\n", 1), 1,
+			[]string{"plan.yaml", "KubeadmControlPlane demo-cp", "replicas"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "plan.yaml")

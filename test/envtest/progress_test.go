@@ -36,7 +36,8 @@ var reports = []attempt{
 	patching("a seed", types.MergePatchType, strings.Replace(begunPatch, "begun", "seed", 1)),
 	patching("a backup that was taken", types.MergePatchType, strings.Replace(begunPatch, "begun", "taken", 1)),
 	{"server-side apply", func(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
-		return c.Patch(ctx, o, client.RawPatch(types.ApplyPatchType, header(o, `"annotations":{"backup.quorate.io/begun":"2026-03-01T00:00:00Z"}`)),
+		return c.Patch(ctx, o,
+			client.RawPatch(types.ApplyPatchType, header(o, `"annotations":{"backup.quorate.io/begun":"2026-03-01T00:00:00Z"}`)),
 			client.FieldOwner("somebody"), client.ForceOwnership)
 	}},
 	patching("beside an approval", types.MergePatchType, `{"metadata":{"annotations":
@@ -77,19 +78,22 @@ func TestRecoveryProgress(t *testing.T) {
 		t.Errorf("created with %v", now)
 	}
 	for _, a := range reports {
-		if err := a.try(t.Context(), approver, fresh(t, c, o)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "as Quorate's manager has") {
+		if err := a.try(t.Context(), approver, fresh(t, c, o)); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), "as Quorate's manager has") {
 			t.Errorf("%s: %v", a.name, err)
 		}
 	}
 	if err := reports[0].try(t.Context(), manager, fresh(t, c, o)); err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range append(reports[1:], patching("none any more", types.MergePatchType, `{"metadata":{"annotations":{"backup.quorate.io/begun":null}}}`)) {
+	for _, a := range append(reports[1:], patching("none any more", types.MergePatchType,
+		`{"metadata":{"annotations":{"backup.quorate.io/begun":null}}}`)) {
 		if err := a.try(t.Context(), approver, fresh(t, c, o)); !apierrors.IsForbidden(err) {
 			t.Errorf("begun, %s: %v", a.name, err)
 		}
 	}
-	for _, a := range []attempt{patching("an approval", types.MergePatchType, approvedPatch), patching("a label", types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`)} {
+	for _, a := range []attempt{patching("an approval", types.MergePatchType, approvedPatch),
+		patching("a label", types.MergePatchType, `{"metadata":{"labels":{"a":"b"}}}`)} {
 		if err := a.try(t.Context(), approver, fresh(t, c, o)); err != nil {
 			t.Errorf("%s: %v", a.name, err)
 		}

@@ -60,7 +60,8 @@ type shards struct {
 // run starts the manager of a shard, which ends with the test or when the function that it returns is called.
 func (s *shards) run(shard string) (end func()) {
 	s.Helper()
-	cmd := exec.Command(s.program, "--watch-filter", shard, "--leader-elect", "--leader-elect-namespace", "default", "--health-addr", "127.0.0.1:0",
+	cmd := exec.Command(s.program, "--watch-filter", shard, "--leader-elect", "--leader-elect-namespace", "default", "--health-addr",
+		"127.0.0.1:0",
 		"--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics", "--shutdown-grace-period", "1s", "--kubeconfig", s.kubeconfig)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr, cmd.Env = &log, &log, append(os.Environ(), "GOMAXPROCS=1")
@@ -92,8 +93,10 @@ func (s *shards) make(name, shard string) {
 		labels[clusterv1.WatchLabel] = shard
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: name}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalCluster", Name: name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group,
+		Kind: "KubeadmControlPlane", Name: name}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind: "LocalCluster", Name: name}
 	if err := s.c.Create(s.Context(), cluster); err != nil {
 		s.Fatal(err)
 	}
@@ -151,7 +154,8 @@ func (s *shards) isSeen(name string) {
 	said := ""
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		kcp := s.of(name)
-		if said = fmt.Sprintf("%d of %d: %+v", kcp.Status.ObservedGeneration, kcp.Generation, kcp.Status.Plan); kcp.Status.ObservedGeneration == kcp.Generation && kcp.Status.Plan.Reason != "" {
+		if said = fmt.Sprintf("%d of %d: %+v", kcp.Status.ObservedGeneration, kcp.Generation,
+			kcp.Status.Plan); kcp.Status.ObservedGeneration == kcp.Generation && kcp.Status.Plan.Reason != "" {
 			return
 		}
 	}

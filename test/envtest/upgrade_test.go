@@ -38,15 +38,20 @@ spec:
 var nodeUpgradeRows = []row{
 	{"as it is", "", "", ""},
 	{"a worker", "nodeType: ControlPlane", "nodeType: Worker", ""},
-	{"an etcd machine", "nodeType: ControlPlane", "nodeType: Etcd", `spec.nodeType: Unsupported value: "Etcd": supported values: "ControlPlane", "Worker"`},
+	{"an etcd machine", "nodeType: ControlPlane", "nodeType: Etcd",
+		`spec.nodeType: Unsupported value: "Etcd": supported values: "ControlPlane", "Worker"`},
 	{"no type", "  nodeType: ControlPlane\n", "", "spec.nodeType: Required value"},
 	{"no Machine", "machine: {name: cp-1}", "x: y", "spec.machine: Required value"},
 	{"no version", "  kubernetesVersion: v1.36.3\n", "", "spec.kubernetesVersion: Required value"},
 	{"a version that is none", "v1.36.3", "latest", `kubernetesVersion is latest: it must be of the form v1.36.3`},
-	{"all there is", "nodeType: ControlPlane", "nodeType: ControlPlane\n  firstNodeToBeUpgraded: true\n  etcdVersion: 3.6.16-0\n  upgraderImage: example.com/upgrader:v1.36.3\n  verifyTimeoutSeconds: 60\n  drain: {policy: Required, timeoutSeconds: 60}", ""},
-	{"another way to drain", "nodeType: ControlPlane", "nodeType: ControlPlane\n  drain: {policy: Sometimes}", `spec.drain.policy: Unsupported value: "Sometimes": supported values: "Never", "BestEffort", "Required"`},
-	{"no time to drain", "nodeType: ControlPlane", "nodeType: ControlPlane\n  drain: {timeoutSeconds: 0}", "spec.drain.timeoutSeconds: Invalid value: 0"},
-	{"no time to verify", "nodeType: ControlPlane", "nodeType: ControlPlane\n  verifyTimeoutSeconds: 9", "spec.verifyTimeoutSeconds: Invalid value: 9"},
+	{"all there is", "nodeType: ControlPlane", "nodeType: ControlPlane\n  firstNodeToBeUpgraded: true\n  etcdVersion: 3.6.16-0\n  " +
+		"upgraderImage: example.com/upgrader:v1.36.3\n  verifyTimeoutSeconds: 60\n  drain: {policy: Required, timeoutSeconds: 60}", ""},
+	{"another way to drain", "nodeType: ControlPlane", "nodeType: ControlPlane\n  drain: {policy: Sometimes}",
+		`spec.drain.policy: Unsupported value: "Sometimes": supported values: "Never", "BestEffort", "Required"`},
+	{"no time to drain", "nodeType: ControlPlane", "nodeType: ControlPlane\n  drain: {timeoutSeconds: 0}",
+		"spec.drain.timeoutSeconds: Invalid value: 0"},
+	{"no time to verify", "nodeType: ControlPlane", "nodeType: ControlPlane\n  verifyTimeoutSeconds: 9",
+		"spec.verifyTimeoutSeconds: Invalid value: 9"},
 }
 
 const controlPlaneUpgrade = `
@@ -86,13 +91,15 @@ var machineDeploymentUpgradeRows = []row{
 
 // upgradesStay: what an upgrade is for is not changed once it is there; labels and annotations are.
 func upgradesStay(t *testing.T, c client.Client) {
-	for manifest, kind := range map[string]string{nodeUpgrade: "NodeUpgrade", controlPlaneUpgrade: "ControlPlaneUpgrade", machineDeploymentUpgrade: "MachineDeploymentUpgrade"} {
+	for manifest, kind := range map[string]string{nodeUpgrade: "NodeUpgrade", controlPlaneUpgrade: "ControlPlaneUpgrade",
+		machineDeploymentUpgrade: "MachineDeploymentUpgrade"} {
 		o := object(t, manifest)
 		create(t, c, o)
 		patch := func(text string) error {
 			return c.Patch(context.Background(), object(t, manifest), client.RawPatch(types.MergePatchType, []byte(text)))
 		}
-		wantRefusal(t, patch(`{"spec":{"kubernetesVersion":"v1.36.4"}}`), "the spec of a "+kind+" cannot be changed: delete it, and create another")
+		wantRefusal(t, patch(`{"spec":{"kubernetesVersion":"v1.36.4"}}`), "the spec of a "+kind+
+			" cannot be changed: delete it, and create another")
 		wantRefusal(t, patch(`{"metadata":{"annotations":{"`+upgradev1.RetryAnnotation+`":""}}}`), "")
 		remove(t, c, o)
 	}
@@ -108,8 +115,10 @@ func upgradeStatus(t *testing.T, c client.Client) {
 		t.Fatal(err)
 	}
 	u.Status = upgradev1.NodeUpgradeStatus{
-		Steps: []string{"Copy", "Swap"}, Completed: ptr.To(false), FailedStep: "Swap", Attempts: ptr.To(int32(7)), RetriedAttempt: ptr.To(int32(6)), ObservedGeneration: 1,
-		Conditions: []metav1.Condition{{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack, Message: "its output", LastTransitionTime: metav1.Now()}},
+		Steps: []string{"Copy", "Swap"}, Completed: ptr.To(false), FailedStep: "Swap", Attempts: ptr.To(int32(7)),
+		RetriedAttempt: ptr.To(int32(6)), ObservedGeneration: 1,
+		Conditions: []metav1.Condition{{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack, Message: "its output",
+			LastTransitionTime: metav1.Now()}},
 	}
 	if err := c.Status().Update(context.Background(), &u); err != nil {
 		t.Fatal(err)
@@ -118,7 +127,8 @@ func upgradeStatus(t *testing.T, c client.Client) {
 	if err := c.Get(context.Background(), client.ObjectKeyFromObject(o), &is); err != nil {
 		t.Fatal(err)
 	}
-	if is.Status.FailedStep != "Swap" || *is.Status.Attempts != 7 || *is.Status.RetriedAttempt != 6 || len(is.Status.Conditions) != 1 || len(is.Status.Steps) != 2 {
+	if is.Status.FailedStep != "Swap" || *is.Status.Attempts != 7 || *is.Status.RetriedAttempt != 6 || len(is.Status.Conditions) != 1 ||
+		len(is.Status.Steps) != 2 {
 		t.Errorf("%+v", is.Status)
 	}
 }

@@ -39,10 +39,11 @@ func TestWatchedTemplate(t *testing.T) {
 	runManager(t, cfg)
 	began := time.Now()
 	for n := range times + 1 {
-		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, times*observe.SoonAtRest/2-time.Since(began), true, func(ctx context.Context) (bool, error) {
-			err := c.Get(ctx, client.ObjectKeyFromObject(template), template)
-			return len(template.OwnerReferences) > 0, err
-		})
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, times*observe.SoonAtRest/2-time.Since(began), true,
+			func(ctx context.Context) (bool, error) {
+				err := c.Get(ctx, client.ObjectKeyFromObject(template), template)
+				return len(template.OwnerReferences) > 0, err
+			})
 		if err != nil {
 			t.Fatalf("the owner of the template came back %d times: %v", n-1, err)
 		}
@@ -59,8 +60,10 @@ func makeWaiting(t *testing.T, c client.Client) *infrav1.LocalMachineTemplate {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "waiting"}
 	cluster := &clusterv1.Cluster{ObjectMeta: meta}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: meta.Name}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: meta.Name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group,
+		Kind: "KubeadmControlPlane", Name: meta.Name}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+		Name: meta.Name}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: meta}
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: meta}
 	kcp.Spec.Version, kcp.Spec.Replicas = "v1.36.3", ptr.To(int32(3))
@@ -69,7 +72,8 @@ func makeWaiting(t *testing.T, c client.Client) *infrav1.LocalMachineTemplate {
 	}
 	for _, o := range []client.Object{cluster, template, kcp} {
 		if o == kcp {
-			kcp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: meta.Name, UID: cluster.UID}}
+			kcp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: meta.Name,
+				UID: cluster.UID}}
 		}
 		if err := c.Create(t.Context(), o); err != nil {
 			t.Fatal(err)

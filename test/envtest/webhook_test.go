@@ -46,7 +46,8 @@ var names = []row{
 	{"as upstream's", "replicas: 3", "replicas: 3\n  machineNaming: {template: '{{ .kubeadmControlPlane.name }}-{{ .random }}'}", ""},
 	{"two random parts", "replicas: 3", "replicas: 3\n  machineNaming: {template: '{{ .random }}-{{ .random }}'}", ""},
 	{"no random part", "replicas: 3", "replicas: 3\n  machineNaming: {template: '{{ .cluster.name }}'}", "{{ .random }} is missing"},
-	{"a random part that is never there", "replicas: 3", "replicas: 3\n  machineNaming: {template: 'x{{ if false }}{{ .random }}{{ end }}'}", "must contain {{ .random }}"},
+	{"a random part that is never there", "replicas: 3", "replicas: 3\n  machineNaming: {template: 'x{{ if false }}{{ .random }}{{ end }}'}",
+		"must contain {{ .random }}"},
 	{"no name", "replicas: 3", "replicas: 3\n  machineNaming: {template: 'A_{{ .random }}'}", `makes the name "A_1"`},
 }
 

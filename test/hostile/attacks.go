@@ -35,7 +35,8 @@ const (
 )
 
 // on answers requests for one path, lists or watches.
-func on(at string, watch bool, answer func(*Cluster, http.ResponseWriter, *http.Request)) func(*Cluster, http.ResponseWriter, *http.Request) bool {
+func on(at string, watch bool, answer func(*Cluster, http.ResponseWriter, *http.Request)) func(*Cluster, http.ResponseWriter,
+	*http.Request) bool {
 	return func(c *Cluster, w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != at || (r.URL.Query().Get("watch") == "true") != watch {
 			return false
@@ -94,7 +95,8 @@ func list(kind, items string) string {
 
 // labelled is a Node of a control plane with a label of that many bytes.
 func labelled(name string, size int) string {
-	return fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"%s","labels":{"%s":"","x":"%s"}}}`, name, controlPlane, strings.Repeat("x", size))
+	return fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"%s","labels":{"%s":"","x":"%s"}}}`, name, controlPlane,
+		strings.Repeat("x", size))
 }
 
 // slowly answers with a byte now and then.
@@ -120,7 +122,8 @@ func pages(_ *Cluster, w http.ResponseWriter, r *http.Request) {
 	for i := range 50 {
 		items = append(items, labelled(fmt.Sprintf("n-%d-%d", n, i), 10<<10))
 	}
-	_, _ = fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"%d"},"items":[%s]}`, n+1, strings.Join(items, ","))
+	_, _ = fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"%d"},"items":[%s]}`, n+1,
+		strings.Join(items, ","))
 }
 
 // hijacked does something with the connection of a request of HTTP/1.1.
@@ -175,11 +178,18 @@ func APIAttacks(inside string) []Attack {
 		{Name: "a gzip bomb as Nodes", API: on(nodes, false, bomb(`{"kind":"NodeList",`)), Says: "bytes in one object: more than"},
 		{Name: "a gzip bomb as pods", API: on(pods, false, bomb(`{"kind":"PodList","items":[`)), Says: "bytes in one object: more than"},
 		{Name: "a gzip bomb as kubeadm's configuration", API: on(config, false, bomb(`{"kind":"ConfigMap",`))},
-		{Name: "Nodes without end", API: on(nodes, false, endless(`{"kind":"NodeList","items":[{"metadata":{"name":"n"}}`, `,{"metadata":{"name":"n"}}`)), Says: "objects in one list: more than"},
+		{Name: "Nodes without end",
+			API:  on(nodes, false, endless(`{"kind":"NodeList","items":[{"metadata":{"name":"n"}}`, `,{"metadata":{"name":"n"}}`)),
+			Says: "objects in one list: more than"},
 		{Name: "pages without end", API: on(nodes, false, pages), Says: "bytes to keep of the cluster: more than"},
-		{Name: "an annotation of 10 MB", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"n","annotations":{"a":"`+strings.Repeat("x", 10<<20)+`"}}}`))), Says: "bytes in one object: more than"},
-		{Name: "half a million of empty containers", API: on(pods, false, text(`%s`, list("Pod", `{"metadata":{"name":"p"},"spec":{"containers":[`+strings.Repeat("{},", 500_000)+`{}]}}`))), Says: "parts of one object: more than"},
-		{Name: "half a million of empty owners of a ConfigMap", API: on(config, false, text(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"ownerReferences":[%s]}}`, empties))},
+		{Name: "an annotation of 10 MB",
+			API:  on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"n","annotations":{"a":"`+strings.Repeat("x", 10<<20)+`"}}}`))),
+			Says: "bytes in one object: more than"},
+		{Name: "half a million of empty containers",
+			API:  on(pods, false, text(`%s`, list("Pod", `{"metadata":{"name":"p"},"spec":{"containers":[`+strings.Repeat("{},", 500_000)+`{}]}}`))),
+			Says: "parts of one object: more than"},
+		{Name: "half a million of empty owners of a ConfigMap",
+			API: on(config, false, text(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"ownerReferences":[%s]}}`, empties))},
 		{Name: "a redirect to plain HTTP", API: always(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, inside, http.StatusTemporaryRedirect)
 		}), Says: "redirect (307)"},
@@ -194,11 +204,16 @@ func APIAttacks(inside string) []Attack {
 			panic(http.ErrAbortHandler)
 		}), Says: "listing Nodes: "},
 		{Name: "no JSON", API: on(nodes, false, text(`{"kind":"NodeList","items":%s`, screen)), Says: "what is not JSON"},
-		{Name: "wrong types", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":["`+Secret+`"]}}`))), Says: "a Node that cannot be read"},
+		{Name: "wrong types", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":["`+Secret+`"]}}`))),
+			Says: "a Node that cannot be read"},
 		{Name: "another kind", API: on(nodes, false, text(`%s`, list(quoted, ""))), Says: "where a NodeList was asked for"},
-		{Name: "a name of 1 MB", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"`+strings.Repeat("x", 1<<20)+`"}}`))), Says: "whose name is none (1048576 bytes)"},
-		{Name: "a name that is a screen", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"`+quoted+`"}}`))), Says: "whose name is none"},
-		{Name: "a refusal that is a screen", API: on(nodes, false, func(_ *Cluster, w http.ResponseWriter, _ *http.Request) { http.Error(w, screen, http.StatusTeapot) }), Says: "the answer is 418"},
+		{Name: "a name of 1 MB", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"`+strings.Repeat("x", 1<<20)+`"}}`))),
+			Says: "whose name is none (1048576 bytes)"},
+		{Name: "a name that is a screen", API: on(nodes, false, text(`%s`, list("Node", `{"metadata":{"name":"`+quoted+`"}}`))),
+			Says: "whose name is none"},
+		{Name: "a refusal that is a screen",
+			API:  on(nodes, false, func(_ *Cluster, w http.ResponseWriter, _ *http.Request) { http.Error(w, screen, http.StatusTeapot) }),
+			Says: "the answer is 418"},
 		{Name: "a Status that is a screen", API: on(nodes, false, func(_ *Cluster, w http.ResponseWriter, _ *http.Request) {
 			refuse(w, http.StatusForbidden, "Forbidden", "no password: "+Secret+" \x1b[2J"+strings.Repeat(" way", 1000))
 		}), Says: "no password: <secret> way way"},
@@ -209,7 +224,8 @@ func APIAttacks(inside string) []Attack {
 			w.WriteHeader(http.StatusInternalServerError)
 			endless("", "[-]"+Secret+"\n")(c, w, r)
 		}), Says: "not ready: 500"},
-		{Name: "a header of 1 MB", API: always(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }), Says: "https://"},
+		{Name: "a header of 1 MB", API: always(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }),
+			Says: "https://"},
 		{Name: "a certificate of 500 names", ManyNames: true, Says: "x509: "},
 		{Name: "it hangs up", Conn: hangUp, Says: "https://"},
 		{Name: "it is mute", Conn: mute, Says: "no answer in time"},
@@ -221,17 +237,25 @@ func APIAttacks(inside string) []Attack {
 func WatchAttacks() []Attack {
 	fat := `{"type":"ADDED","object":` + labelled("fat-%d", 256<<10) + "}\n"
 	return []Attack{
-		{Name: "a watch event of 10 MB", API: on(nodes, true, text(`{"type":"ADDED","object":{"kind":"Node","x":"%s"}}`, strings.Repeat("x", 10<<20))), Says: "bytes in one object: more than"},
-		{Name: "half a million of empty taints in a watch", API: on(nodes, true, text(`{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"n"},"spec":{"taints":[%s{}]}}}`, strings.Repeat("{},", 500_000))), Says: "parts of one object: more than"},
-		{Name: "watch events without end", API: on(nodes, true, endless("", `{"type":"MODIFIED","object":`+labelled("again", 60<<10)+"}\n")), Says: "bytes answered in a minute: more than"},
+		{Name: "a watch event of 10 MB",
+			API:  on(nodes, true, text(`{"type":"ADDED","object":{"kind":"Node","x":"%s"}}`, strings.Repeat("x", 10<<20))),
+			Says: "bytes in one object: more than"},
+		{Name: "half a million of empty taints in a watch",
+			API: on(nodes, true, text(`{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"n"},"spec":{"taints":[%s{}]}}}`,
+				strings.Repeat("{},", 500_000))), Says: "parts of one object: more than"},
+		{Name: "watch events without end", API: on(nodes, true, endless("", `{"type":"MODIFIED","object":`+labelled("again", 60<<10)+"}\n")),
+			Says: "bytes answered in a minute: more than"},
 		{Name: "ever more Nodes in a watch", API: on(nodes, true, func(_ *Cluster, w http.ResponseWriter, r *http.Request) {
 			for i := 0; r.Context().Err() == nil; i++ {
 				_, _ = fmt.Fprintf(w, fat, i)
 			}
 		}), Says: "bytes to keep of the cluster: more than"},
-		{Name: "watches that end at once", API: on(nodes, true, func(*Cluster, http.ResponseWriter, *http.Request) {}), Says: "ends each watch as soon as it has begun"},
+		{Name: "watches that end at once", API: on(nodes, true, func(*Cluster, http.ResponseWriter, *http.Request) {}),
+			Says: "ends each watch as soon as it has begun"},
 		{Name: "a screen as a watch", API: on(nodes, true, text("%s", screen)), Says: "what is not JSON"},
-		{Name: "a Status that is a screen in a watch", API: on(nodes, true, text(`{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"%s","message":"%s"}}`, quoted, quoted)), Says: "look here"},
+		{Name: "a Status that is a screen in a watch",
+			API:  on(nodes, true, text(`{"type":"ERROR","object":{"kind":"Status","code":500,"reason":"%s","message":"%s"}}`, quoted, quoted)),
+			Says: "look here"},
 	}
 }
 
@@ -257,7 +281,8 @@ func EtcdAttacks() []Attack {
 			l.Members[0].Name = screen
 			return nil
 		}, Says: nonsense + "member 1 has a name or an address"},
-		{Name: "a version that is a screen", Etcd: func(s *pb.StatusResponse, _ *pb.MemberListResponse) error { s.Version = screen; return nil }, Says: nonsense + "a version of"},
+		{Name: "a version that is a screen", Etcd: func(s *pb.StatusResponse, _ *pb.MemberListResponse) error { s.Version = screen; return nil },
+			Says: nonsense + "a version of"},
 		{Name: "errors that are screens", Etcd: func(s *pb.StatusResponse, _ *pb.MemberListResponse) error {
 			for range 5 {
 				s.Errors = append(s.Errors, "\x1b[2J"+strings.Repeat("look here ", 500))
@@ -271,8 +296,11 @@ func EtcdAttacks() []Attack {
 		{Name: "etcd is mute", EtcdConn: mute, Says: "no answer within 2s"},
 		{Name: "etcd hangs up", EtcdConn: hangUp, Says: "does not answer"},
 		{Name: "etcd makes noise without end", EtcdConn: shout("", "HTTP/1.1 200 OK\r\n"), Says: "does not answer"},
-		{Name: "a port-forward with a header without end", API: forwards(hijacked(shout("HTTP/1.1 101 Switching Protocols\r\n", "X: "+strings.Repeat("x", 1000)+"\r\n")))},
-		{Name: "a port-forward that is a screen", API: forwards(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, screen, http.StatusForbidden) }), NoEtcd: true, Says: "the answer is 403"},
+		{Name: "a port-forward with a header without end",
+			API: forwards(hijacked(shout("HTTP/1.1 101 Switching Protocols\r\n", "X: "+strings.Repeat("x", 1000)+"\r\n")))},
+		{Name: "a port-forward that is a screen",
+			API: forwards(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, screen, http.StatusForbidden) }), NoEtcd: true,
+			Says: "the answer is 403"},
 		{Name: "a port-forward that redirects", API: forwards(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		}), NoEtcd: true, Says: "redirect"},

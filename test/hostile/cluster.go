@@ -36,7 +36,7 @@ type Attack struct {
 	ManyNames, EtcdManyNames bool
 	// Etcd changes what etcd answers, or fails it; nil: it answers honestly.
 	Etcd func(*pb.StatusResponse, *pb.MemberListResponse) error
-	// NoEtcd: nobody listens where etcd does, so that a port-forward is the only way to it.
+	// NoEtcd: nothing listens where etcd does, so that a port-forward is the only way to it.
 	NoEtcd bool
 	// EtcdConn is done with each connection to etcd instead of serving it; nil: it is served.
 	EtcdConn func(net.Conn)
@@ -155,8 +155,9 @@ func (c *Cluster) populate() {
 	c.put("/api/v1/nodes/"+node.Name, node)
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 		pod := &corev1.Pod{
-			TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name + "-" + node.Name, CreationTimestamp: now, Labels: map[string]string{"tier": "control-plane"}},
+			TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name + "-" + node.Name, CreationTimestamp: now,
+				Labels: map[string]string{"tier": "control-plane"}},
 		}
 		pod.Spec.NodeName = node.Name
 		pod.Status.Phase = corev1.PodRunning
@@ -169,7 +170,8 @@ func (c *Cluster) populate() {
 	} {
 		namespace, rest, _ := strings.Cut(at, "/")
 		c.put("/api/v1/namespaces/"+at, &corev1.ConfigMap{
-			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: path.Base(rest)}, Data: data,
+			TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+				Name: path.Base(rest)}, Data: data,
 		})
 	}
 }
@@ -213,7 +215,7 @@ func (c *Cluster) store(at string, fields map[string]any) {
 	c.objects[at] = fields
 }
 
-// ServeHTTP answers as an API server does that nobody but the manager asks.
+// ServeHTTP answers as an API server does that only the manager asks.
 func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.attack.API != nil && c.attack.API(c, w, r) {
 		return
@@ -251,7 +253,8 @@ func (c *Cluster) get(w http.ResponseWriter, r *http.Request) {
 			items = append(items, one)
 		}
 	}
-	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": strconv.Itoa(c.version)}, "items": items})
+	reply(w, http.StatusOK, map[string]any{"kind": kind, "apiVersion": "v1",
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(c.version)}, "items": items})
 }
 
 // write creates, replaces or deletes an object.
@@ -277,7 +280,8 @@ func (c *Cluster) write(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with a Status.
 func refuse(w http.ResponseWriter, code int, reason, message string) {
-	reply(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+	reply(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+		"message": message})
 }
 
 func reply(w http.ResponseWriter, code int, object any) {
@@ -300,10 +304,12 @@ func (m *members) answers() (*pb.StatusResponse, *pb.MemberListResponse, error) 
 	}
 	header := &pb.ResponseHeader{ClusterId: 1, MemberId: 1, RaftTerm: 2}
 	status := &pb.StatusResponse{
-		Header: header, Version: "3.6.16", StorageVersion: "3.6.0", DbSize: 1 << 20, DbSizeQuota: 2 << 30, Leader: 1, RaftTerm: 2, RaftIndex: 10, RaftAppliedIndex: 10,
-		DowngradeInfo: &pb.DowngradeInfo{},
+		Header: header, Version: "3.6.16", StorageVersion: "3.6.0", DbSize: 1 << 20, DbSizeQuota: 2 << 30, Leader: 1, RaftTerm: 2, RaftIndex: 10,
+		RaftAppliedIndex: 10,
+		DowngradeInfo:    &pb.DowngradeInfo{},
 	}
-	list := &pb.MemberListResponse{Header: header, Members: []*pb.Member{{ID: 1, Name: m.c.Node(), PeerURLs: url("2380"), ClientURLs: url("2379")}}}
+	list := &pb.MemberListResponse{Header: header,
+		Members: []*pb.Member{{ID: 1, Name: m.c.Node(), PeerURLs: url("2380"), ClientURLs: url("2379")}}}
 	if m.c.attack.Etcd == nil {
 		return status, list, nil
 	}

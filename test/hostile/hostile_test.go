@@ -95,8 +95,10 @@ func TestHostile(t *testing.T) {
 			r.settle(p)
 		}
 	}
-	fmt.Printf("peak memory %.0f MiB, without an attack %.0f MiB: %.2f, at most %.1f\n", mib(most), mib(quiet.peak), float64(most)/float64(quiet.peak), mostMemory)
-	fmt.Printf("worst delay of a step of an honest cluster %.2f s, without an attack %.2f s, at most %.0f s\n", worst.Seconds(), quiet.delay.Seconds(), mostDelay.Seconds())
+	fmt.Printf("peak memory %.0f MiB, without an attack %.0f MiB: %.2f, at most %.1f\n", mib(most), mib(quiet.peak),
+		float64(most)/float64(quiet.peak), mostMemory)
+	fmt.Printf("worst delay of a step of an honest cluster %.2f s, without an attack %.2f s, at most %.0f s\n", worst.Seconds(),
+		quiet.delay.Seconds(), mostDelay.Seconds())
 	fmt.Printf("attacks %d held %d\n", tried, held)
 }
 

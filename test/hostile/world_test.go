@@ -108,7 +108,8 @@ func (w *world) make(c *Cluster) {
 		if o.GetKind() != "Cluster" {
 			return nil
 		}
-		return unstructured.SetNestedMap(o.Object, map[string]any{"host": c.Address.IP.String(), "port": int64(c.Address.Port)}, "spec", "controlPlaneEndpoint")
+		return unstructured.SetNestedMap(o.Object, map[string]any{"host": c.Address.IP.String(), "port": int64(c.Address.Port)}, "spec",
+			"controlPlaneEndpoint")
 	}))
 }
 
@@ -183,7 +184,8 @@ type process struct {
 func (w *world) run(flags ...string) *process {
 	w.t.Helper()
 	p := &process{t: w.t, log: &bytes.Buffer{}, ended: make(chan struct{})}
-	all := append([]string{"--kubeconfig", w.kubeconfig, "--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0", "--insecure-diagnostics"}, flags...)
+	all := append([]string{"--kubeconfig", w.kubeconfig, "--health-addr", "127.0.0.1:0", "--diagnostics-address", "127.0.0.1:0",
+		"--insecure-diagnostics"}, flags...)
 	p.cmd = exec.Command(w.program, all...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -226,7 +228,7 @@ func (p *process) peak() int64 {
 	return 0
 }
 
-// forget makes peak begin anew.
+// forget makes peak begin again.
 func (p *process) forget() {
 	p.t.Helper()
 	must(p.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0))

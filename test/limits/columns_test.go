@@ -2,6 +2,8 @@ package limits
 
 import (
 	"bytes"
+	"go/scanner"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,16 +12,30 @@ import (
 	"unicode/utf8"
 )
 
-const (
-	widest = 140 // columns; a tab counts as one
-	// wideLines is how many lines of Go there are that are wider, tests included, generated ones left out. Where there are fewer, this
-	// number goes down.
-	wideLines = 3455
-)
+const widest = 140 // columns; a tab counts as one
 
-// TestColumns: the number of lines that are too wide only falls.
+// wideLines are how many lines of a folder are wider, where not all of them were broken yet. No other folder has one, and a number here
+// only falls.
+var wideLines = map[string]int{
+	"internal/cli/backups":     4,
+	"internal/cli/recovery":    2,
+	"internal/cluster/backup":  24,
+	"internal/core/backup":     10,
+	"internal/core/check":      4,
+	"internal/core/plan":       43,
+	"internal/core/sim":        159,
+	"internal/kinds":           402,
+	"internal/local/artifacts": 58,
+	"internal/manager/backups": 25,
+	"test/compatibility":       11,
+	"test/e2e":                 2,
+	"test/model":               10,
+}
+
+// TestColumns: no line of Go is wider than the limit, tests included and generated ones left out. Markers of generators, which must stand
+// on one line, and what stands in a string of several lines for another program are left out too.
 func TestColumns(t *testing.T) {
-	wide := 0
+	wide := map[string]int{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -37,9 +53,15 @@ func TestColumns(t *testing.T) {
 		if err != nil || bytes.Contains(text, []byte("\n// Code generated ")) || bytes.HasPrefix(text, []byte("// Code generated ")) {
 			return err
 		}
-		for line := range strings.Lines(string(text)) {
-			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > widest {
-				wide++
+		at, err := filepath.Rel("../..", path)
+		if err != nil {
+			return err
+		}
+		folder := unbroken(at)
+		for _, line := range wideIn(text) {
+			wide[folder]++
+			if wideLines[folder] == 0 {
+				t.Errorf("%s:%d: the line has more than %d columns", at, line, widest)
 			}
 		}
 		return nil
@@ -47,8 +69,63 @@ func TestColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wide > wideLines {
-		t.Errorf("%d lines have more than %d columns, and %d had: break those that are new", wide, widest, wideLines)
+	for folder, was := range wideLines {
+		switch is := wide[folder]; {
+		case is > was:
+			t.Errorf("%s: %d lines have more than %d columns, and %d had: break those that are new", folder, is, widest, was)
+		case is == 0:
+			t.Errorf("%s: no line has more than %d columns any more: strike it off the list", folder, widest)
+		}
 	}
-	t.Logf("%d lines have more than %d columns", wide, widest)
+}
+
+// unbroken is the folder of wideLines that a file is in; empty: none.
+func unbroken(file string) string {
+	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
+		if wideLines[dir] > 0 {
+			return dir
+		}
+	}
+	return ""
+}
+
+// wideIn returns the numbers of the lines of a file that are too wide and can be broken.
+func wideIn(text []byte) []int {
+	inside := map[int]bool{} // the lines that begin in a string
+	positions := token.NewFileSet()
+	file := positions.AddFile("", -1, len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	for {
+		pos, kind, literal := s.Scan()
+		if kind == token.EOF {
+			break
+		}
+		if kind == token.STRING {
+			first := file.Line(pos)
+			for n := range strings.Count(literal, "\n") {
+				inside[first+n], inside[first+n+1] = true, true
+			}
+		}
+	}
+	var wide []int
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		line = strings.TrimSuffix(line, "\n")
+		if utf8.RuneCountInString(line) > widest && !inside[n] && !strings.HasPrefix(strings.TrimSpace(line), "// +") {
+			wide = append(wide, n)
+		}
+	}
+	return wide
+}
+
+// TestWideIn: lines that can be broken are found, and no others.
+func TestWideIn(t *testing.T) {
+	long := strings.Repeat("x ", widest)
+	text := "package a\n\n// +marker " + long + "\n// " + long + "\nvar a = `\n" + long + "\n`\n\nvar b = `" + long + "`\n"
+	got := wideIn([]byte(text))
+	if len(got) != 2 || got[0] != 4 || got[1] != 9 {
+		t.Errorf("lines %v are too wide, want 4 and 9", got)
+	}
 }

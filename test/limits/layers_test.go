@@ -15,18 +15,24 @@ import (
 // reach whom, however far below that is, stands with roles.
 var layers = [][]string{
 	{"api", "artifacts", "config"},
-	{"internal/core/quorum", "internal/core/version", "internal/core/windows", "internal/core/choice", "internal/cluster/pki", "internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod", "internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
+	{"internal/core/quorum", "internal/core/version", "internal/core/windows", "internal/core/choice", "internal/cluster/pki",
+		"internal/program/process", "internal/program/atomicfile", "internal/program/envfile", "internal/cluster/staticpod",
+		"internal/program/buildinfo", "internal/program/signature", "internal/program/plaintext", "internal/upgrade/upgraders"},
 	{"internal/core/steps", "internal/core/backup", "internal/program/untrusted", "internal/core/programs"},
 	{"internal/conversion", "internal/local/artifacts", "internal/cluster/kubeconfig"},
 	{"internal/core/plan", "internal/local/cloudinit", "internal/cluster/joinfailure", "internal/local/hostcheck", "internal/release"},
 	{"internal/core/check"},
-	{"internal/core/sim", "internal/cluster/etcd", "internal/cluster/workload", "internal/cluster/certs", "internal/cluster/machine", "internal/core/drift", "internal/cluster/kubeadm", "internal/local/balancer", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/core/workerplan", "internal/upgrade/runtimeclient"},
-	{"internal/upgrade/updates", "internal/upgrade/upgrader", "internal/upgrade/updatehooks", "internal/cluster/backup", "internal/core/forecast", "internal/core/history"},
+	{"internal/core/sim", "internal/cluster/etcd", "internal/cluster/workload", "internal/cluster/certs", "internal/cluster/machine",
+		"internal/core/drift", "internal/cluster/kubeadm", "internal/local/balancer", "internal/upgrade/upgradepod", "internal/upgrade/eviction",
+		"internal/core/workerplan", "internal/upgrade/runtimeclient"},
+	{"internal/upgrade/updates", "internal/upgrade/upgrader", "internal/upgrade/updatehooks", "internal/cluster/backup",
+		"internal/core/forecast", "internal/core/history"},
 	{"internal/group/inplace", "internal/group/record"},
 	{"internal/group/observe"},
 	{"internal/group/act", "internal/group/status"},
 	{"internal/group", "internal/kinds/etcdadm"},
-	{"internal/kinds/stacked", "internal/kinds/machines", "internal/kinds/etcdcluster", "internal/admission", "internal/local/sandbox", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension"},
+	{"internal/kinds/stacked", "internal/kinds/machines", "internal/kinds/etcdcluster", "internal/admission", "internal/local/sandbox",
+		"internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension"},
 	{"internal/local/provider"},
 	{"internal/manager"},
 	{"internal/local/embed"},
@@ -139,7 +145,9 @@ func TestManagerIsLean(t *testing.T) {
 	}
 	for dependency := range strings.Lines(string(out)) {
 		dependency = strings.TrimSpace(dependency)
-		for _, other := range []string{ours + "manager/host", ours + "local/provider", ours + "local/sandbox", ours + "local/artifacts", "sigs.k8s.io/cluster-api/core/setup", "sigs.k8s.io/cluster-api/core/reconcilers/machine", "sigs.k8s.io/cluster-api/controllers/clustercache"} {
+		for _, other := range []string{ours + "manager/host", ours + "local/provider", ours + "local/sandbox", ours + "local/artifacts",
+			"sigs.k8s.io/cluster-api/core/setup", "sigs.k8s.io/cluster-api/core/reconcilers/machine",
+			"sigs.k8s.io/cluster-api/controllers/clustercache"} {
 			if dependency == other || strings.HasPrefix(dependency, other+"/") {
 				t.Errorf("cmd/manager depends on %s", dependency)
 			}

@@ -20,15 +20,18 @@ var pure = map[string]string{
 	"internal/core/quorum": "",
 	"internal/core/backup": "bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt hash/fnv maps slices strings time time/tzdata " +
 		"github.com/robfig/cron/v3 " + ours + "core/version",
-	"internal/core/version":    "cmp fmt regexp strconv strings",
-	"internal/core/windows":    "fmt strings time time/tzdata",
-	"internal/cluster/pki":     "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
-	"internal/core/programs":   "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " + ours + "core/version",
-	"internal/core/plan":       "cmp fmt hash/fnv slices strconv strings time " + ours + "core/choice " + ours + "core/quorum " + ours + "core/version",
-	"internal/core/choice":     "crypto/sha256 encoding/hex encoding/json slices time",
-	"internal/core/check":      "errors fmt slices time " + ours + "core/choice " + ours + "core/plan " + ours + "core/version",
-	"internal/core/steps":      "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
-	"internal/core/forecast":   "fmt regexp slices strconv strings time " + ours + "core/check " + ours + "core/plan " + ours + "core/quorum " + ours + "core/version",
+	"internal/core/version": "cmp fmt regexp strconv strings",
+	"internal/core/windows": "fmt strings time time/tzdata",
+	"internal/cluster/pki":  "crypto crypto/ecdsa crypto/rsa crypto/tls crypto/x509 encoding/pem errors fmt path slices strings time",
+	"internal/core/programs": "embed fmt io/fs maps path slices strconv strings sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2 " +
+		ours + "core/version",
+	"internal/core/plan": "cmp fmt hash/fnv slices strconv strings time " + ours + "core/choice " + ours + "core/quorum " + ours +
+		"core/version",
+	"internal/core/choice": "crypto/sha256 encoding/hex encoding/json slices time",
+	"internal/core/check":  "errors fmt slices time " + ours + "core/choice " + ours + "core/plan " + ours + "core/version",
+	"internal/core/steps":  "cmp encoding/json fmt path regexp slices strconv strings time " + ours + "core/version",
+	"internal/core/forecast": "fmt regexp slices strconv strings time " + ours + "core/check " + ours + "core/plan " + ours +
+		"core/quorum " + ours + "core/version",
 	"internal/core/workerplan": "fmt slices strings time " + ours + "core/plan",
 	"internal/upgrade/upgradepod": `cmp crypto/sha256 encoding/json fmt slices strconv strings time
 		k8s.io/api/core/v1 k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
@@ -53,7 +56,8 @@ var pure = map[string]string{
 		k8s.io/apimachinery/pkg/apis/meta/v1 k8s.io/utils/ptr
 		sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2 sigs.k8s.io/cluster-api/api/core/v1beta2
 		sigs.k8s.io/cluster-api/util/conditions sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1
-		` + module + "api/controlplane/v1beta2 " + ours + "cluster/etcd " + ours + "cluster/kubeadm " + ours + "cluster/machine " + ours + "core/plan " + ours + "group/observe",
+		` + module + "api/controlplane/v1beta2 " + ours + "cluster/etcd " + ours + "cluster/kubeadm " + ours + "cluster/machine " + ours +
+		"core/plan " + ours + "group/observe",
 	"internal/core/drift": `bytes cmp crypto/sha256 encoding/json fmt maps slices strconv strings time
 		k8s.io/apimachinery/pkg/apis/meta/v1
 		k8s.io/apimachinery/pkg/apis/meta/v1/unstructured

@@ -15,9 +15,13 @@ import (
 // turn and no shell, a turn imports no shell, and no shell imports another, neither itself nor by what it imports. Whatever
 // reconciles is a turn or a shell; a new one gets its place here.
 var roles = struct{ decisions, turns, shells []string }{
-	decisions: []string{"internal/core/quorum", "internal/core/backup", "internal/core/version", "internal/core/drift", "internal/core/plan", "internal/core/check", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/eviction", "internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
-	turns:     []string{"internal/group"},
-	shells:    []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission", "internal/kinds/etcdadm/provider", "internal/kinds/etcdcluster/takeover", "internal/upgrade/nodeupgrade", "internal/upgrade/workerupgrade", "internal/upgrade/extension", "internal/manager/backups"},
+	decisions: []string{"internal/core/quorum", "internal/core/backup", "internal/core/version", "internal/core/drift", "internal/core/plan",
+		"internal/core/check", "internal/core/forecast", "internal/core/steps", "internal/upgrade/upgradepod", "internal/upgrade/eviction",
+		"internal/upgrade/updates", "internal/core/workerplan", "internal/upgrade/extension/inplace"},
+	turns: []string{"internal/group"},
+	shells: []string{"internal/kinds/stacked", "internal/kinds/machines", "internal/local/provider", "internal/admission",
+		"internal/kinds/etcdadm/provider", "internal/kinds/etcdcluster/takeover", "internal/upgrade/nodeupgrade",
+		"internal/upgrade/workerupgrade", "internal/upgrade/extension", "internal/manager/backups"},
 }
 
 // parts are packages that are one shell's: no other may use them.
@@ -155,14 +159,17 @@ func TestEntangled(t *testing.T) {
 		want    string   // part of what is said; empty: nothing
 	}{
 		{[]string{"internal/kinds/stacked internal/core/plan", "internal/kinds/stacked internal/group", "internal/group internal/core/plan"}, ""},
-		{[]string{"internal/local/provider internal/local/sandbox", "internal/local/provider/x internal/local/provider", "internal/cli internal/local/provider", "internal/cli internal/kinds/stacked"}, ""},
+		{[]string{"internal/local/provider internal/local/sandbox", "internal/local/provider/x internal/local/provider",
+			"internal/cli internal/local/provider", "internal/cli internal/kinds/stacked"}, ""},
 		{[]string{"internal/kinds/stacked internal/local/provider"}, "internal/kinds/stacked imports internal/local/provider"},
 		{[]string{"internal/kinds/stacked internal/local/provider/x"}, "internal/kinds/stacked imports internal/local/provider/x"},
 		{[]string{"internal/kinds/machines internal/kinds/stacked"}, "internal/kinds/machines imports internal/kinds/stacked"},
-		{[]string{"internal/kinds/machines internal/x", "internal/x internal/y", "internal/y internal/kinds/stacked"}, "internal/kinds/machines imports internal/x imports internal/y imports internal/kinds/stacked"},
+		{[]string{"internal/kinds/machines internal/x", "internal/x internal/y", "internal/y internal/kinds/stacked"},
+			"internal/kinds/machines imports internal/x imports internal/y imports internal/kinds/stacked"},
 		{[]string{"internal/group internal/kinds/machines"}, "internal/group imports internal/kinds/machines"},
 		{[]string{"internal/core/plan internal/group"}, "internal/core/plan imports internal/group"},
-		{[]string{"internal/core/drift internal/x", "internal/x internal/kinds/stacked"}, "internal/core/drift imports internal/x imports internal/kinds/stacked"},
+		{[]string{"internal/core/drift internal/x", "internal/x internal/kinds/stacked"},
+			"internal/core/drift imports internal/x imports internal/kinds/stacked"},
 		{[]string{"internal/kinds/stacked internal/local/sandbox"}, "internal/kinds/stacked imports internal/local/sandbox"},
 		{[]string{"internal/local/balancer internal/local/provider"}, "internal/local/balancer imports internal/local/provider"},
 	} {

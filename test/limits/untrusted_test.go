@@ -14,7 +14,8 @@ import (
 var bounded = []string{"internal/cluster/workload/api.go", "internal/upgrade/nodeupgrade/cluster.go"}
 
 // ownKubeconfigs are the files that read kubeconfigs of the management cluster itself, or bound what is asked with them by themselves.
-var ownKubeconfigs = []string{"internal/cluster/kubeconfig/kubeconfig.go", "internal/local/embed/kubeconfig.go", "internal/local/selfmanaged/selfmanaged.go", "internal/cli/facts/facts.go"}
+var ownKubeconfigs = []string{"internal/cluster/kubeconfig/kubeconfig.go", "internal/local/embed/kubeconfig.go",
+	"internal/local/selfmanaged/selfmanaged.go", "internal/cli/facts/facts.go"}
 
 // TestNobodyFollowsRedirects: whoever makes an http.Client says what becomes of a redirect. A tenant's server would choose whom the manager
 // asks next.
@@ -51,21 +52,24 @@ func TestManagedKubeconfigsAreBounded(t *testing.T) {
 
 // parsers are what parses keys and certificates without a bound on their size.
 var parsers = map[string][]string{
-	"x509": {"ParseCertificate", "ParseCertificates", "ParsePKCS1PrivateKey", "ParsePKCS8PrivateKey", "ParseECPrivateKey", "ParsePKIXPublicKey", "ParsePKCS1PublicKey",
+	"x509": {"ParseCertificate", "ParseCertificates", "ParsePKCS1PrivateKey", "ParsePKCS8PrivateKey", "ParseECPrivateKey",
+		"ParsePKIXPublicKey", "ParsePKCS1PublicKey",
 		"ParseCertificateRequest"},
 	"tls": {"X509KeyPair", "LoadX509KeyPair"}, "capicerts": {"DecodeCertPEM", "DecodePrivateKeyPEM"},
 }
 
 // parseOwn are the files that parse what was made by themselves, or lies on the machine that they run on.
 var parseOwn = []string{
-	"internal/cluster/pki/size.go", "internal/program/signature/keys.go", "internal/local/embed/pki.go", "internal/upgrade/upgrader/api.go", "internal/cluster/certs/etcdclient.go", "internal/cluster/certs/managedetcd.go",
+	"internal/cluster/pki/size.go", "internal/program/signature/keys.go", "internal/local/embed/pki.go", "internal/upgrade/upgrader/api.go",
+	"internal/cluster/certs/etcdclient.go", "internal/cluster/certs/managedetcd.go",
 }
 
 // TestKeysAreParsedInOnePlace: a key of 262,144 bits takes 20 s to parse. Package pki bounds sizes before it parses what tenants give.
 func TestKeysAreParsedInOnePlace(t *testing.T) {
 	seen := false
 	for _, s := range read(t, "../..") {
-		if strings.HasPrefix(s.path, "internal/cluster/etcd/etcdtest/") || strings.HasPrefix(s.path, "tools/") || strings.HasPrefix(s.path, "test/") {
+		if strings.HasPrefix(s.path, "internal/cluster/etcd/etcdtest/") || strings.HasPrefix(s.path, "tools/") ||
+			strings.HasPrefix(s.path, "test/") {
 			continue // only tests use them
 		}
 		for pkg, names := range parsers {

@@ -106,7 +106,7 @@ func (g *group) judgeRelease(s *state, h *host) string {
 	return ""
 }
 
-// judgeFreed: without the placeholder nobody joins on a released machine whose voter would cost the quorum.
+// judgeFreed: without the placeholder no member joins on a released machine whose voter would cost the quorum.
 func (g *group) judgeFreed(s state) string {
 	before, all := g.ballot(&s, nil)
 	s.marks &^= placeholder
@@ -133,8 +133,8 @@ func (g *group) mayYetVote(h *host) bool {
 	return !g.external && h.stage < voting && !h.has(stuck|removed|over|held)
 }
 
-// ballot counts the voters but one: those that run and stay, and all. Who goes with a machine whose
-// hook was released counts as gone already, and so does who may yet join on one.
+// ballot counts the voters but one: those that run and stay, and all. A voter that goes with a
+// machine whose hook was released counts as gone already, and so does one that may yet join on such a machine.
 func (g *group) ballot(s *state, but *host) (staying, all int) {
 	all = s.strayVoters()
 	s.each(func(_ int, h *host) {
@@ -175,7 +175,7 @@ func (g *group) judgeCreate(s *state, t step) string {
 // initialises: it may initialise the cluster.
 func initialises(h *host) bool { return !h.has(held) }
 
-// judgeAhead: only who joins what is being initialised is made ahead.
+// judgeAhead: only hosts that join what is being initialised are made ahead.
 func (g *group) judgeAhead(s *state) string {
 	if !g.eager || s.marks&initialised != 0 || s.count(initialises) == 0 {
 		return "a machine is made ahead of nothing"

@@ -51,7 +51,7 @@ func (g *group) look(s *state) plan.Observed {
 		o.Policy.EtcdOnly, o.Cluster.Endpoint, o.Cluster.Reachable = true, "", true
 	}
 	if !o.Cluster.Reachable {
-		o.Cluster.Unreachable = "connection refused"
+		o.Cluster.Unreachable, o.Cluster.SilentSince = "connection refused", now.Add(-time.Hour)
 	}
 	if s.spec&kubeadmOld != 0 {
 		o.Cluster.Chores = append(o.Cluster.Chores, kubeadmChore)

@@ -2,7 +2,7 @@
 // accidents, and holds each decision of internal/core/plan against the invariants.
 //
 // It knows what hosts, members, users and a controller whose looks are old may do, one thing
-// after another in every order, without time and chance: how long something takes is
+// after another in every order, without time and chance. How long something takes is
 // whether it has gone on before anybody loses patience. A machine whose hook was released
 // lives on until it goes: kubeadm on it goes on, and its voter votes. It does not know how the
 // rules decide, and it judges them by the truth. After the last accident, and without any
@@ -17,8 +17,8 @@
 // not noted. A person decides that an unknown voter goes, or that a machine is waited for no longer, and ends unknown hosts without a
 // member. No name in use may be given, and nothing unknown that answers be taken away.
 //
-// What is not explored: machines that come at once are of one age in groups of five;
-// where a group begins as wanted, how it came about is not looked at again; a member has
+// This is not explored. Machines that come at once are of one age in groups of five.
+// Where a group begins as wanted, how it came about is not looked at again; a member has
 // one machine, of which the address is known as long as its Machine is. Of restored groups
 // these are not: a host of which nothing in the cluster has the name when it becomes unknown
 // goes at once; a backup is not restored any more when five of its machines are gone.

@@ -8,7 +8,7 @@ import (
 )
 
 // A personalDecision is one that only a person may take: the reasons that name it, and what must
-// truly be the case. Nobody takes them here: where one is due and named, a group may stand still.
+// truly be the case. They are not taken here: where one is due and named, a group may stand still.
 type personalDecision struct {
 	reasons []string // of the decision; none: whatever it is
 	says    string   // a part of what the rules say; empty: whatever they say
@@ -20,7 +20,7 @@ var personalDecisions = []personalDecision{
 	// What is left may be the only copy of the data.
 	{[]string{"QuorumLost", "Unreachable", "EtcdUnknown", "EtcdDisagrees", "NoLeader", "ClusterUnseen"}, "", (*group).isLost},
 	{[]string{"NoMachineLeft"}, "", func(_ *group, s *state, _ string) bool { return s.marks&initialised != 0 && s.known() == 0 }},
-	// Something is broken, and nobody has marked it: it may be repaired where it stands.
+	// Something is broken, and is not marked: it may be repaired where it stands.
 	{nil, "", func(g *group, s *state, said string) bool {
 		return isNamed(g, s, said, func(h *host) bool { return g.ails(h) && !h.has(marked|deleting) })
 	}},
@@ -38,7 +38,7 @@ var personalDecisions = []personalDecision{
 			return h.has(marked) && s.count(func(o *host) bool { return o != h && g.works(o) && !o.has(deleting) }) == 0
 		})
 	}},
-	// Nobody knows whose a voter is: its machine is gone, and others never registered a Node.
+	// It is not known whose a voter is: its machine is gone, and others never registered a Node.
 	{nil, "for which no machine is known", func(g *group, s *state, said string) bool {
 		return s.strays != [2]stray{} && isNamed(g, s, said, func(h *host) bool { return h.stage < settling && g.ails(h) })
 	}},

@@ -10,7 +10,7 @@ import (
 // A recovery by a seed: a person asks for it, approves it, changes it, declares machines off and deletes it, whenever and as often as that
 // person likes.
 
-// recovery is the recovery that is asked for, and the backup that there is. Hosts are bits, by their index.
+// recovery is the requested recovery, and the backup that there is. Hosts are bits, by their index.
 type recovery struct {
 	is                 progress
 	named, off, seeded uint8
@@ -99,7 +99,7 @@ func (g inRecovery) doRecovery(s *state, t step, h *host) {
 // restores is where a host restores its seed: the cluster that it begins is the only one.
 func (g inRecovery) restores(s *state, i int) (stage, string) {
 	if !s.rec.has(inCourse) || s.hosts[i].has(deleting) {
-		return coming, "" // nobody hands it out
+		return coming, "" // it is not handed out
 	}
 	wrong := ""
 	s.each(func(k int, h *host) {
@@ -152,7 +152,7 @@ func (g inRecovery) person(all *moves, s state) {
 	})
 }
 
-// abort deletes the recovery. Nobody hands its seed out any more.
+// abort deletes the recovery. Its seed is not handed out any more.
 func (s *state) abort() {
 	s.each(func(i int, h *host) {
 		if s.rec.seeded&(1<<i) != 0 && h.stage == coming {
@@ -246,7 +246,7 @@ func (g inRecovery) judgeBegun(s *state) string {
 	return ""
 }
 
-// judgePlanted: nobody may answer any more, but who was declared off.
+// judgePlanted: no member may answer any more, but those that were declared off.
 func (g inRecovery) judgePlanted(s *state) string {
 	wrong := ""
 	s.each(func(i int, h *host) {

@@ -7,7 +7,7 @@ import "fmt"
 type state struct {
 	hosts  [most]host // the oldest first; those behind the last have stage none
 	strays [2]stray   // members whose host is gone
-	leader int8       // 1 + the index of a host; 0: nobody leads
+	leader int8       // 1 + the index of a host; 0: none leads
 	faults uint8      // how many have happened
 	acts   uint8      // how many things a user has done
 	spec   spec

@@ -110,7 +110,7 @@ func (g *group) judgeUpdate(s *state, t step) string {
 	return ""
 }
 
-// judgeBeside: nothing is begun beside an update, and nobody goes who lives.
+// judgeBeside: nothing is begun beside an update, and no host goes that lives.
 func (g *group) judgeBeside(s *state, t step) string {
 	if s.count((*host).isUpdating) == 0 {
 		return ""
@@ -134,7 +134,7 @@ func (g *group) judgeBeside(s *state, t step) string {
 	return ""
 }
 
-// judgeEnd: what was done is recorded, and what failed is forgotten when nobody wants it.
+// judgeEnd: what was done is recorded, and what failed is forgotten when it is not wanted.
 func (g *group) judgeEnd(s *state, t step) string {
 	h := &s.hosts[t.on-1]
 	if t.verb == recordUpdate {

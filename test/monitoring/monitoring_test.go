@@ -178,8 +178,9 @@ func sample() {
 	kind.Rollout(time.Minute)
 	kind.Repair(time.Minute)
 	kind.Stands(of, status.Standing{
-		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0), Waits: status.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
-		Etcd: &status.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
+		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0),
+		Waits: status.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
+		Etcd:  &status.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
 	})
 }
 
@@ -252,7 +253,8 @@ func TestAlerts(t *testing.T) {
 			continue
 		}
 		delete(pages, page)
-		if text := read(t, "docs/runbooks/"+page); !strings.HasPrefix(text, "# "+r.Alert+"\n") || !contains(text, "**Means:**", "**Look at**", "**Do") {
+		if text := read(t, "docs/runbooks/"+page); !strings.HasPrefix(text, "# "+r.Alert+"\n") || !contains(text, "**Means:**", "**Look at**",
+			"**Do") {
 			t.Errorf("docs/runbooks/%s must have the alert's name as its title, and say what it means, what to look at and what to do", page)
 		}
 	}

@@ -1,16 +1,15 @@
 // Command mutate sabotages what decides, one small thing at a time, and runs the
 // tests against every sabotage: each must be caught by one of them at least.
 //
-// It disables each rule, flips each comparison and moves its border, swaps and for
-// or, drops either side, makes each condition true, false or the opposite, and
+// It disables each rule, flips each comparison and moves its border, and swaps and
+// for or. It drops either side, makes each condition true, false or the opposite, and
 // leaves out statements, in the packages plan, check and quorum. All sabotages are compiled
 // into one test binary a package and chosen by an environment variable, so that a
 // thousand of them take a minute and not an hour.
 //
 // For that it knows Go's syntax and nothing of what the rules are about. Sabotages of meaning
-// are listed by hand: a guard is forgotten in one key or in both, what is not known is taken for
-// healthy, rules change places. Each of these must be caught by a world or by the model, and not
-// by a golden row alone.
+// are listed by hand: a guard is forgotten in one key or in both, unknown counts as healthy, rules change places. Each of these must be
+// caught by a world or by the model, and not by a golden row alone.
 package main
 
 import (
@@ -25,8 +24,9 @@ import (
 )
 
 func main() {
-	all := flag.Bool("v", false, "show every sabotage, not only those that nobody caught")
-	only := flag.String("only", "", "run the sabotage of this number alone, and show what the tests say; of meaning, those that a regular expression matches")
+	all := flag.Bool("v", false, "show every sabotage, not only those that were not caught")
+	only := flag.String("only", "", "run the sabotage of this number alone, and show what the tests say; of meaning, those that a regular "+
+		"expression matches")
 	compare := flag.Bool("compare", false, "let nothing be sabotaged, and tell where sabotages of meaning would have decided otherwise")
 	workers := flag.Int("workers", 2, "how many run at once")
 	stages := flag.String("stages", "quorum,rows,stories,order,worlds", "which tests to run, to see what they catch alone")

@@ -16,7 +16,7 @@ import (
 )
 
 // A meaning is a sabotage of what the rules are about, and not of one sign of their text: a guard
-// is forgotten, what is not known is taken for healthy, two rules change places.
+// is forgotten, unknown counts as healthy, two rules change places.
 type meaning struct {
 	number int
 	says   string
@@ -136,7 +136,7 @@ var keys = []key{
 	{"check", func(m *meaning) []change { return m.check }, func([]meaning) string { return "" }},
 }
 
-// overlayMeanings writes the packages of both keys anew.
+// overlayMeanings writes the packages of both keys again.
 func overlayMeanings(root, work string, all []meaning, overlay map[string]string) error {
 	for _, k := range keys {
 		if err := k.overlay(filepath.Join(root, "internal/core", k.pkg), work, all, overlay); err != nil {
@@ -146,7 +146,7 @@ func overlayMeanings(root, work string, all []meaning, overlay map[string]string
 	return nil
 }
 
-// overlay writes the package anew: beside each function that a sabotage changes one
+// overlay writes the package again: beside each function that a sabotage changes one
 // that is changed, which is called in its stead while that sabotage is active.
 func (k key) overlay(dir, work string, all []meaning, overlay map[string]string) error {
 	s, err := readSource(dir)

@@ -12,7 +12,9 @@ import (
 )
 
 // sweeps are worlds in which one thing happens at every moment.
-const sweeps = "^Test(DeathAtEveryMoment|DeletionAtEveryMoment|RestartAtEveryMoment|EveryFate|DeathInARollout|ChangeAtEveryMoment|ElectionAtEveryMoment|LostLabelsAtEveryMoment|HangAtEveryMoment|TheDeadGoFirst|AllDueAtOnce|DowngradeAtEveryMoment|DowngradeOfJoiners|UpdateAtEveryMoment|SingleUpdateAtEveryMoment|BlinkAtEveryMoment)$"
+const sweeps = "^Test(DeathAtEveryMoment|DeletionAtEveryMoment|RestartAtEveryMoment|EveryFate|DeathInARollout|ChangeAtEveryMoment|" +
+	"ElectionAtEveryMoment|LostLabelsAtEveryMoment|HangAtEveryMoment|TheDeadGoFirst|AllDueAtOnce|DowngradeAtEveryMoment|" +
+	"DowngradeOfJoiners|UpdateAtEveryMoment|SingleUpdateAtEveryMoment|BlinkAtEveryMoment)$"
 
 // sabotageMeanings returns all sabotages of meaning, not yet tried.
 func sabotageMeanings() []meaning {

@@ -19,9 +19,11 @@ var approvalGuards = []guard{
 		}},
 	{says: "a machine is changed in place, and nobody has approved that",
 		rules: []change{{"updateInPlace", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
-		check: []change{{"checkUpdate", `if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {`, `if err := checkApproved(o, m.Name+" would be changed in place"); err != nil && false {`}}},
+		check: []change{{"checkUpdate", `if err := checkApproved(o, m.Name+" would be changed in place"); err != nil {`,
+			`if err := checkApproved(o, m.Name+" would be changed in place"); err != nil && false {`}}},
 	{says: "etcd is lowered, and nobody has approved that",
 		rules: []change{{"holdsLowering", `case s.isUnapproved():`, `case false && s.isUnapproved():`}},
-		check: []change{{"checkEnableDowngrade", `if err := checkLacking(o, "etcd would be lowered"); err != nil {`, `if err := checkLacking(o, "etcd would be lowered"); err != nil && false {`}},
+		check: []change{{"checkEnableDowngrade", `if err := checkLacking(o, "etcd would be lowered"); err != nil {`,
+			`if err := checkLacking(o, "etcd would be lowered"); err != nil && false {`}},
 	},
 }

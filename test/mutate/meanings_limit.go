@@ -23,7 +23,8 @@ var limitGuards = []guard{
 			{"updateInPlace", `case len(s.allowed(todo)) == 0:`, `case false && len(s.allowed(todo)) == 0:`},
 			{"updateInPlace", `slices.MinFunc(s.allowed(todo),`, `slices.MinFunc(todo,`},
 		},
-		check: []change{{"checkUpdate", `if err := checkUpdateCounted(o, s); err != nil {`, `if err := checkUpdateCounted(o, s); err != nil && false {`}}},
+		check: []change{{"checkUpdate", `if err := checkUpdateCounted(o, s); err != nil {`, `if err := checkUpdateCounted(o, s); err != nil ` +
+			`&& false {`}}},
 	{says: "etcd is lowered, and as many machines as may be in a day were replaced",
 		rules: []change{{"holdsLowering", `case s.heldByLimit(s.outdated()):`, `case false && s.heldByLimit(s.outdated()):`}},
 		check: []change{{"checkLacking", `return checkLimitLeft(o, what)`, `return nil`}}},
@@ -49,7 +50,8 @@ var limitGuards = []guard{
 		rules: []change{{"counted", `r.At.Add(ReplacementPeriod)`, `r.At.Add(ReplacementPeriod - time.Hour)`}},
 		check: []change{{"replacedLately", `< 24*time.Hour`, `< 23*time.Hour`}}},
 	{says: "one more may be replaced in a day than the user allows",
-		rules: []change{{"overLimit", `len(s.counted(machine)) >= s.Policy.MaxReplacements`, `len(s.counted(machine)) > s.Policy.MaxReplacements`}},
+		rules: []change{{"overLimit", `len(s.counted(machine)) >= s.Policy.MaxReplacements`,
+			`len(s.counted(machine)) > s.Policy.MaxReplacements`}},
 		check: []change{{"checkLimit", `n >= most`, `n > most`}}},
 }
 

@@ -13,13 +13,16 @@ var narrowGuards = []guard{
 		check: []change{{"checkChangeable", `case o.Group.UpdatesPaused:`, `case o.Group.UpdatesPaused && ours(o.Etcd):`}}},
 	{says: "a single machine is changed in place, and nobody has approved that",
 		rules: []change{{"updateInPlace", `case s.isUnapproved():`, `case s.isUnapproved() && len(s.machines) > 1:`}},
-		check: []change{{"checkUpdate", `err := checkApproved(o, m.Name+" would be changed in place"); err != nil`, `err := checkApproved(o, m.Name+" would be changed in place"); err != nil && len(o.Machines) > 1`}}},
+		check: []change{{"checkUpdate", `err := checkApproved(o, m.Name+" would be changed in place"); err != nil`,
+			`err := checkApproved(o, m.Name+" would be changed in place"); err != nil && len(o.Machines) > 1`}}},
 	{says: "a machine beside external etcd that may have served counts as one that never came up",
 		rules: []change{{"mayHaveServed", `return m.isUp()`, `return false`}},
 		check: []change{{"hasCome", `return isUp(m)`, `return false`}}},
 	{says: "a replacement that is noted ahead of the manager's clock does not count",
-		rules: []change{{"counted", `s.Now.Before(r.At.Add(ReplacementPeriod))`, `!r.At.After(s.Now.Add(time.Second)) && s.Now.Before(r.At.Add(ReplacementPeriod))`}},
-		check: []change{{"replacedLately", `o.Now.Sub(r.At) < 24*time.Hour`, `o.Now.Sub(r.At) > -2*time.Second && o.Now.Sub(r.At) < 24*time.Hour`}}},
+		rules: []change{{"counted", `s.Now.Before(r.At.Add(ReplacementPeriod))`,
+			`!r.At.After(s.Now.Add(time.Second)) && s.Now.Before(r.At.Add(ReplacementPeriod))`}},
+		check: []change{{"replacedLately", `o.Now.Sub(r.At) < 24*time.Hour`,
+			`o.Now.Sub(r.At) > -2*time.Second && o.Now.Sub(r.At) < 24*time.Hour`}}},
 }
 
 // narrowAlone are the same of what the rules alone hold to.

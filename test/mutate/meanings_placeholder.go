@@ -1,7 +1,8 @@
 package main
 
 // freedFirst excuses a guard that other guards hold to as well.
-const freedFirst = "the machine that a placeholder keeps out is waited for in any case, and a placeholder that keeps out none is removed first"
+const freedFirst = "the machine that a placeholder keeps out is waited for in any case, and a placeholder that keeps out none is " +
+	"removed first"
 
 // checkStops excuses a sabotage of the rules whose step Check refuses, for as long as an update takes.
 const checkStops = "Check refuses to remove a leader, and nothing is lost in the worlds before the update has ended"
@@ -10,7 +11,8 @@ const checkStops = "Check refuses to remove a leader, and nothing is lost in the
 var placeholderGuards = []guard{
 	{says: "a placeholder is removed while a machine that it keeps out may still join",
 		rules: []change{{"freeLearnerSlot", `len(kept) > 0`, `false && len(kept) > 0`}},
-		check: []change{{"checkFreed", `case 2*now > voters && 2*alive <= all:`, `case false:`}, {"checkFreed", `case !o.Policy.EtcdOnly &&`, `case false && !o.Policy.EtcdOnly &&`}}},
+		check: []change{{"checkFreed", `case 2*now > voters && 2*alive <= all:`, `case false:`},
+			{"checkFreed", `case !o.Policy.EtcdOnly &&`, `case false && !o.Policy.EtcdOnly &&`}}},
 	{says: "a placeholder counts as a learner that may vote",
 		rules: []change{{"newState", `case m.Placeholder:`, `case false:`}},
 		check: []change{{"checkLeave", `if e.Learner && !e.Placeholder {`, `if e.Learner {`}}},
@@ -36,9 +38,15 @@ var placeholderGuards = []guard{
 
 // placeholdersAlone are the same of what the rules alone hold to.
 var placeholdersAlone = []meaning{
-	{says: "a placeholder that keeps out nobody stays", edits: []change{{"freeLearnerSlot", `len(s.placeholders) == 0`, `true || len(s.placeholders) == 0`}}},
-	{says: "a placeholder is taken for a stray", edits: []change{{"stuckAt", `case m.Since.IsZero(), m.Placeholder:`, `case m.Since.IsZero():`}}},
-	{says: "a placeholder takes the slot of a machine that is about to join", excuse: "a machine that is kept out is replaced, and no judge asks how long that takes", edits: []change{{"cannotShutOut", `case s.letIn() != nil && m.Hook:`, `case false && s.letIn() != nil && m.Hook:`}}},
-	{says: "a placeholder that somebody removed is not added again", excuse: drawsNone, edits: []change{{"finishRemovals", `cmp.Or(late, s.loose())`, `late`}}},
-	{says: "a machine that goes is kept out before those that are dead have left", excuse: "the dead leave after it, and no judge asks in which order", edits: []change{{"finishRemovals", `late = cmp.Or(late, m)`, `return s.keepOut(m, passedOver)`}}},
+	{says: "a placeholder that keeps out nobody stays",
+		edits: []change{{"freeLearnerSlot", `len(s.placeholders) == 0`, `true || len(s.placeholders) == 0`}}},
+	{says: "a placeholder is taken for a stray",
+		edits: []change{{"stuckAt", `case m.Since.IsZero(), m.Placeholder:`, `case m.Since.IsZero():`}}},
+	{says: "a placeholder takes the slot of a machine that is about to join", excuse: "a machine that is kept out is replaced, and no judge " +
+		"asks how long that takes",
+		edits: []change{{"cannotShutOut", `case s.letIn() != nil && m.Hook:`, `case false && s.letIn() != nil && m.Hook:`}}},
+	{says: "a placeholder that somebody removed is not added again", excuse: drawsNone,
+		edits: []change{{"finishRemovals", `cmp.Or(late, s.loose())`, `late`}}},
+	{says: "a machine that goes is kept out before those that are dead have left", excuse: "the dead leave after it, and no judge asks in " +
+		"which order", edits: []change{{"finishRemovals", `late = cmp.Or(late, m)`, `return s.keepOut(m, passedOver)`}}},
 }

@@ -51,7 +51,8 @@ type edit struct {
 
 // negated and bordered are what comparisons turn into.
 var (
-	negated  = map[token.Token]string{token.EQL: "!=", token.NEQ: "==", token.LSS: ">=", token.GEQ: "<", token.GTR: "<=", token.LEQ: ">", token.LAND: "||", token.LOR: "&&"}
+	negated = map[token.Token]string{token.EQL: "!=", token.NEQ: "==", token.LSS: ">=", token.GEQ: "<", token.GTR: "<=", token.LEQ: ">",
+		token.LAND: "||", token.LOR: "&&"}
 	bordered = map[token.Token]string{token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">"}
 )
 
@@ -73,7 +74,7 @@ func mutated[T any](n int, was, is T) T {
 }
 `
 
-// sabotage writes a package's files anew, with all sabotages in them, and notes in
+// sabotage writes a package's files again, with all sabotages in them, and notes in
 // overlay which stands for which. Numbers go on after those given before.
 func sabotage(dir, work string, before int, overlay map[string]string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -97,7 +97,8 @@ func build(root, work string, overlay map[string]string) (suite, error) {
 	return suite{
 		c.stage("quorum", "quorum", "-test.failfast"),
 		c.stage("rows", "check", "-test.failfast"),
-		c.stage("rows", "plan", "-test.failfast", "-test.run", "^(TestNext|TestExplain.*|TestAssess.*|TestRules.*|TestSpan|TestSteps|TestMakesKeys|TestMembersAsHosts)$"),
+		c.stage("rows", "plan", "-test.failfast", "-test.run",
+			"^(TestNext|TestExplain.*|TestAssess.*|TestRules.*|TestSpan|TestSteps|TestMakesKeys|TestMembersAsHosts)$"),
 		c.stage("stories", "sim", "-test.failfast", "-test.run", "^TestStories$"),
 		c.stage("order", "plan", "-test.failfast", "-test.run", "^TestOrder.*$"),
 		c.stage("worlds", "sim", "-test.failfast", "-test.run", "^TestWorlds$", "-steps=70000"),

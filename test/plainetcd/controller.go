@@ -172,7 +172,8 @@ func (r *reconciler) report(ctx context.Context, e *etcd, keys *authority) error
 	}
 	ready, _, _ := unstructured.NestedBool(e.Object, "status", "ready")
 	ready = ready || serve == len(e.spec.Members)
-	status := map[string]any{"ready": ready, "plan": map[string]any{"message": fmt.Sprintf("%d of %d members serve", serve, len(e.spec.Members))}}
+	status := map[string]any{"ready": ready,
+		"plan": map[string]any{"message": fmt.Sprintf("%d of %d members serve", serve, len(e.spec.Members))}}
 	if ready {
 		status["endpoints"] = strings.Join(endpoints, ",")
 	}

@@ -152,7 +152,8 @@ func (e *etcd) unit(i int) string {
 		"/opt/etcd/etcd", "--name", e.memberName(i), "--data-dir", "/var/lib/etcd",
 		"--listen-client-urls", own, "--advertise-client-urls", own, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 		"--initial-cluster", strings.Join(all, ","), "--initial-cluster-token", string(e.GetUID()),
-		"--client-cert-auth", "--trusted-ca-file", "/etc/etcd/ca.crt", "--cert-file", "/etc/etcd/member.crt", "--key-file", "/etc/etcd/member.key",
+		"--client-cert-auth", "--trusted-ca-file", "/etc/etcd/ca.crt", "--cert-file", "/etc/etcd/member.crt", "--key-file",
+		"/etc/etcd/member.key",
 		"--peer-client-cert-auth", "--peer-trusted-ca-file", "/etc/etcd/ca.crt",
 		"--peer-cert-file", "/etc/etcd/member.crt", "--peer-key-file", "/etc/etcd/member.key",
 	}, " ")
@@ -167,7 +168,8 @@ func serves(ctx context.Context, keys *authority, address string) bool {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(keys.cert)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{client}},
+		DisableKeepAlives: true}
 	ask := &http.Client{
 		Transport: transport, Timeout: 2 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -161,7 +161,8 @@ func TestContract(t *testing.T) {
 		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, found); err != nil {
 			t.Fatal(err)
 		}
-		if len(found.Data) != keys || found.Type != clusterv1.ClusterSecretType || found.Labels[clusterv1.ClusterNameLabel] != "demo" || metav1.GetControllerOf(found) == nil {
+		if len(found.Data) != keys || found.Type != clusterv1.ClusterSecretType || found.Labels[clusterv1.ClusterNameLabel] != "demo" ||
+			metav1.GetControllerOf(found) == nil {
 			t.Errorf("secret %s has %d keys, type %s, labels %v, owners %v", name, len(found.Data), found.Type, found.Labels, found.OwnerReferences)
 		}
 	}
@@ -226,7 +227,8 @@ func TestDeletedFirst(t *testing.T) {
 	s := newStage(t)
 	s.turn()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}
-	if err := s.Create(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1", Labels: labels}}); err != nil {
+	if err := s.Create(t.Context(),
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1", Labels: labels}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Delete(t.Context(), object(Kind, "demo-etcd")); err != nil {

@@ -36,7 +36,7 @@ func (r *reconciler) machines(ctx context.Context, e *etcd) (own, controlPlane, 
 	return own, controlPlane, workers, nil
 }
 
-// goWithCluster deletes the control plane once the last worker is gone, and then the object itself: Cluster API would wait for etcd's
+// goWithCluster deletes the control plane once the last worker is gone, and then the object itself. Cluster API would wait for etcd's
 // Machines before it deletes the control plane, which needs etcd to the end.
 func (r *reconciler) goWithCluster(ctx context.Context, e *etcd) error {
 	_, _, workers, err := r.machines(ctx, e)
@@ -102,7 +102,8 @@ func (r *reconciler) waitFor(ctx context.Context, e *etcd, others []clusterv1.Ma
 		names = append(names, others[i].Name)
 	}
 	after := e.DeepCopy()
-	if err := unstructured.SetNestedField(after.Object, "members stay for Machines "+strings.Join(names, ", "), "status", "plan", "message"); err != nil {
+	if err := unstructured.SetNestedField(after.Object, "members stay for Machines "+strings.Join(names, ", "), "status", "plan",
+		"message"); err != nil {
 		return fmt.Errorf("writing the status of %s: %w", e.GetName(), err)
 	}
 	return client.IgnoreNotFound(r.client.Status().Patch(ctx, after, client.MergeFrom(e.Unstructured)))

@@ -60,7 +60,7 @@ func addDefinition(to map[schema.GroupVersionKind]*structuralschema.Structural, 
 	return nil
 }
 
-// Default fills in the defaults of today's definition, as an API server does with what it reads from its store, and returns the fields that
+// Default fills in the defaults of today's definition, as an API server does with what it reads from its store. It returns the fields that
 // the definition does not know and that the API server would drop. Objects of kinds that are not Quorate's stay as they are.
 func Default(o *unstructured.Unstructured) (unknown []string) {
 	structural := structurals()[o.GroupVersionKind()]
@@ -83,7 +83,8 @@ func Definitions(r *Recording) []client.Object {
 		}
 		known[gvk.GroupKind()] = true
 		name := strings.ToLower(gvk.Kind) + "s." + gvk.Group
-		all = append(all, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": gvk.Version}}})
+		all = append(all, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"cluster.x-k8s.io/v1beta2": gvk.Version}}})
 	}
 	return all
 }

@@ -45,7 +45,8 @@ func healthyOf(t *testing.T, machines []*clusterv1.Machine, components []string)
 }
 
 func (h *healthy) addNode(m *clusterv1.Machine, name string, components []string) {
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: m.CreationTimestamp, Labels: map[string]string{machine.NodeLabel: ""}}}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: m.CreationTimestamp,
+		Labels: map[string]string{machine.NodeLabel: ""}}}
 	node.Spec.ProviderID = m.Spec.ProviderID
 	node.Spec.Taints = []corev1.Taint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -56,7 +57,8 @@ func (h *healthy) addNode(m *clusterv1.Machine, name string, components []string
 	for _, component := range components {
 		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: component + "-" + name}}
 		pod.Spec.NodeName, pod.Status.Phase = name, corev1.PodRunning
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: m.CreationTimestamp}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: m.CreationTimestamp}}
 		h.view.Pods = append(h.view.Pods, pod)
 	}
 }

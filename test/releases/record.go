@@ -165,7 +165,7 @@ const (
 	noKey   = "0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// clean takes away what nobody may know, and what only the API server needs.
+// clean removes secrets, and what only the API server needs.
 func clean(o *unstructured.Unstructured) error {
 	o.SetManagedFields(nil)
 	o.SetResourceVersion("")

@@ -29,7 +29,8 @@ func named(name, cluster string) metav1.ObjectMeta {
 func TestRecord(t *testing.T) {
 	key := client.ObjectKey{Namespace: "default", Name: "demo"}
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: named("demo-cp", "demo")}
-	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "mine"}
+	kcp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group,
+		Kind: "LocalMachineTemplate", Name: "mine"}
 	kcp.Status.Plan.Step = "Nothing"
 	config := &bootstrapv1.KubeadmConfig{ObjectMeta: named("demo-cp-1", "demo")}
 	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = "abcdef.0123456789abcdef"
@@ -42,7 +43,8 @@ func TestRecord(t *testing.T) {
 	}
 	record := func(objects ...client.Object) (string, error) {
 		folder := t.TempDir()
-		err := releases.Record(t.Context(), fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects...).Build(), folder, "r", "here", key)
+		err := releases.Record(t.Context(), fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects...).Build(), folder, "r",
+			"here", key)
 		if err != nil {
 			return "", err
 		}
@@ -64,7 +66,8 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "Cluster demo, KubeadmControlPlane demo-cp, KubeadmConfig demo-cp-1, LocalMachineTemplate mine, Secret demo-ca"; !strings.HasPrefix(text, want+"recorded:") {
+	want := "Cluster demo, KubeadmControlPlane demo-cp, KubeadmConfig demo-cp-1, LocalMachineTemplate mine, Secret demo-ca"
+	if !strings.HasPrefix(text, want+"recorded:") {
 		t.Errorf("recorded are %s", text)
 	}
 	for _, secret := range []string{"abcdef", "dmVyeSBzZWNyZXQ", "very secret", "resourceVersion"} {
@@ -73,7 +76,8 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	kcp.Status.Plan.Step = "Wait"
-	if _, err := record(objects...); !errors.Is(err, releases.ErrBusy) || !strings.Contains(err.Error(), "KubeadmControlPlane demo-cp: step Wait") {
+	if _, err := record(objects...); !errors.Is(err, releases.ErrBusy) ||
+		!strings.Contains(err.Error(), "KubeadmControlPlane demo-cp: step Wait") {
 		t.Errorf("a cluster that is not at rest: %v", err)
 	}
 	kcp.Status.Plan.Step = "Nothing"

@@ -115,7 +115,7 @@ func load(t *testing.T, r *releases.Recording, written bool) *past {
 			if strings.HasPrefix(string(typed.Type), "cluster.x-k8s.io") {
 				secrets = append(secrets, typed.Name)
 			}
-			continue // made anew, without what nobody may know
+			continue // made again, without what nobody may know
 		case *clusterv1.Cluster:
 			p.cluster = typed
 		case *controlplanev1.KubeadmControlPlane:
@@ -173,7 +173,8 @@ func (p *past) makeSecrets(recorded []string) {
 		}
 	}
 	for _, name := range recorded {
-		if err := p.client.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: name}, &corev1.Secret{}); err != nil && !p.isBootstrap(name) {
+		if err := p.client.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: name}, &corev1.Secret{}); err != nil &&
+			!p.isBootstrap(name) {
 			p.t.Errorf("secret %s is not one that is made today: %v", name, err)
 		}
 	}
@@ -245,7 +246,8 @@ func (p *past) rests(kind group.Kind, object observe.Object) int {
 		h.run(e.Status.Version)
 	}
 	guarded := interceptor.NewClient(p.client, p.guard())
-	c := &group.Controller{Client: guarded, APIReader: guarded, Workload: h, Recorder: events.NewFakeRecorder(1000), Quorums: h, Kubeadm: h, Kind: kind}
+	c := &group.Controller{Client: guarded, APIReader: guarded, Workload: h, Recorder: events.NewFakeRecorder(1000), Quorums: h, Kubeadm: h,
+		Kind: kind}
 	turn := p.observe(c, object)
 	for _, m := range turn.Facts.Machines {
 		if m.Outdated != "" {

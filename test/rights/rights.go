@@ -1,4 +1,4 @@
-// Package rights compares what a user asked an API server for, as its audit log tells, with what a role grants: a grant
+// Package rights compares what a user asked an API server for, as its audit log tells, with what a role grants. A grant
 // that nothing uses is a risk for nothing, and a request that no grant covers will fail elsewhere. It knows audit events
 // and roles, and nothing of who the user is or where the log comes from.
 package rights

@@ -35,7 +35,8 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "map[create localmachines.infrastructure.cluster.x-k8s.io:1 delete secrets:1 get secrets:2 patch machines/status.cluster.x-k8s.io:1 watch machines.cluster.x-k8s.io:2]"
+	want := "map[create localmachines.infrastructure.cluster.x-k8s.io:1 delete secrets:1 get secrets:2 patch " +
+		"machines/status.cluster.x-k8s.io:1 watch machines.cluster.x-k8s.io:2]"
 	if got := text(needed); got != want {
 		t.Errorf("needed are %s, want %s", got, want)
 	}
@@ -55,7 +56,8 @@ func TestCompare(t *testing.T) {
 	}
 	unused, missing := Compare(&granted, needed)
 	const (
-		wantUnused = "[list secrets patch machines.cluster.x-k8s.io watch machines/status.cluster.x-k8s.io delete *.infrastructure.cluster.x-k8s.io]"
+		wantUnused = "[list secrets patch machines.cluster.x-k8s.io watch machines/status.cluster.x-k8s.io delete " +
+			"*.infrastructure.cluster.x-k8s.io]"
 		// Asked for and refused.
 		wantMissing = "[delete secrets]"
 	)
@@ -75,7 +77,8 @@ func TestCovers(t *testing.T) {
 	}{
 		{Right{"patch", "g", "things/status"}, true}, {Right{"*", "g", "things/status"}, true}, {Right{"patch", "*", "things/status"}, true},
 		{Right{"patch", "g", "*"}, true}, {Right{"patch", "g", "*/status"}, true},
-		{Right{"patch", "g", "things"}, false}, {Right{"get", "g", "*"}, false}, {Right{"patch", "h", "*"}, false}, {Right{"patch", "g", "*/scale"}, false},
+		{Right{"patch", "g", "things"}, false}, {Right{"get", "g", "*"}, false}, {Right{"patch", "h", "*"}, false},
+		{Right{"patch", "g", "*/scale"}, false},
 	} {
 		if got := covers(c.grant, need); got != c.want {
 			t.Errorf("%v covers %v: %t, want %t", c.grant, need, got, c.want)

@@ -15,10 +15,11 @@ import (
 
 // withheld are the kinds that a tenant does not write, and why.
 var withheld = map[string]string{
-	"clusterbackupstores.backup.quorate.io":                 "it belongs to no namespace, and its credentials are an administrator's",
-	"etcdrecoveries.backup.quorate.io":                      "it copies the data of etcd into a store of the namespace, and gives machines up",
-	"clusterclasses.cluster.x-k8s.io":                       "other Clusters may be of it",
-	"machinedrainrules.cluster.x-k8s.io":                    "it holds for all Clusters of the namespace that match, and may keep a drain from ending",
+	"clusterbackupstores.backup.quorate.io": "it belongs to no namespace, and its credentials are an administrator's",
+	"etcdrecoveries.backup.quorate.io":      "it copies the data of etcd into a store of the namespace, and gives machines up",
+	"clusterclasses.cluster.x-k8s.io":       "other Clusters may be of it",
+	"machinedrainrules.cluster.x-k8s.io": "it holds for all Clusters of the namespace that match, and may keep a drain " +
+		"from ending",
 	"clusterresourcesets.addons.cluster.x-k8s.io":           "it writes secrets and ConfigMaps of the namespace to clusters",
 	"clusterresourcesetbindings.addons.cluster.x-k8s.io":    "a controller writes it",
 	"ipaddresses.ipam.cluster.x-k8s.io":                     "a provider of addresses writes it",
@@ -45,7 +46,8 @@ func kinds(t *testing.T) map[string]kind {
 	}
 	module := strings.TrimSpace(string(out))
 	all := map[string]kind{}
-	for _, folder := range []string{"../../config/crd", filepath.Join(module, "core/config/crd/bases"), filepath.Join(module, "bootstrap/kubeadm/config/crd/bases")} {
+	for _, folder := range []string{"../../config/crd", filepath.Join(module, "core/config/crd/bases"),
+		filepath.Join(module, "bootstrap/kubeadm/config/crd/bases")} {
 		files, err := filepath.Glob(filepath.Join(folder, "*_*.yaml"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d definitions, %v", folder, len(files), err)

@@ -116,7 +116,8 @@ spec:
 const (
 	harmlessTemplate = "{apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: own}"
 	harmlessMachine  = "{apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachine, name: NAME-1}"
-	infraTemplate    = "  machineTemplate: {metadata: {labels: {written-by: tenant}, annotations: {cluster.x-k8s.io/paused: tenant}}, spec: {infrastructureRef: %s}}\n"
+	infraTemplate    = "  machineTemplate: {metadata: {labels: {written-by: tenant}, annotations: {cluster.x-k8s.io/paused: tenant}}, spec: " +
+		"{infrastructureRef: %s}}\n"
 )
 
 // attempts returns all, with names of their own.
@@ -145,7 +146,8 @@ func byReference(t target, add func(string, bool, ...string)) {
 	template, plain := t.ref(true), t.ref(false)
 	good := !strings.Contains(t.name, "/")
 	add("KubeadmControlPlane spec.machineTemplate.spec.infrastructureRef", good,
-		clusterFor("{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: NAME}", ""), kubeadmOf+fmt.Sprintf(infraTemplate, template))
+		clusterFor("{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: NAME}", ""),
+		kubeadmOf+fmt.Sprintf(infraTemplate, template))
 	add("KubeadmControlPlane spec.managedExternalEtcdRef", good,
 		clusterFor("{apiGroup: controlplane.cluster.x-k8s.io, kind: KubeadmControlPlane, name: NAME}", ""),
 		kubeadmOf+fmt.Sprintf(infraTemplate, harmlessTemplate)+"  managedExternalEtcdRef: "+plain+"\n")
@@ -182,8 +184,10 @@ func olderVersion(add func(string, bool, ...string)) {
 func inline(add func(string, bool, ...string)) {
 	for _, value := range []string{
 		`{apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: SharedIdentity, spec: {allowedNamespaces: {}}}`,
-		`{apiVersion: v1, kind: Secret, metadata: {annotations: {kubernetes.io/service-account.name: privileged}}, type: kubernetes.io/service-account-token}`,
-		`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}`,
+		`{apiVersion: v1, kind: Secret, metadata: {annotations: {kubernetes.io/service-account.name: privileged}}, type: ` +
+			`kubernetes.io/service-account-token}`,
+		`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ` +
+			`ClusterRole, name: cluster-admin}}`,
 		`{apiVersion: v1, kind: ConfigMap, data: {a: b}}`,
 		`{apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, spec: {clusterName: prize}}`,
 		`{apiVersion: infrastructure.example.com/v1beta1, kind: ForbiddenMachine}`,
@@ -227,7 +231,8 @@ metadata: {name: NAME, namespace: tenant}
 spec: {s3: {endpoint: %q, bucket: prize, pathStyle: true, credentialsSecretRef: {name: %q}}}
 `
 	initialized := func(object string) string {
-		return strings.Replace(object, "namespace: tenant,", `namespace: tenant, annotations: {controlplane.cluster.x-k8s.io/quorate-initialized: "true"},`, 1)
+		return strings.Replace(object, "namespace: tenant,",
+			`namespace: tenant, annotations: {controlplane.cluster.x-k8s.io/quorate-initialized: "true"},`, 1)
 	}
 	const backups = "  backup: {storeRef: {name: %q}, schedule: '@hourly'}\n"
 	const shared = "  backup: {storeRef: {kind: ClusterBackupStore, name: %q}, schedule: '@hourly'}\n"
@@ -239,8 +244,10 @@ spec: {s3: {endpoint: %q, bucket: prize, pathStyle: true, credentialsSecretRef: 
 		fmt.Sprintf(shared, "prize/../prize"), fmt.Sprintf(shared, ""),
 	} {
 		add("KubeadmControlPlane spec.backup.storeRef", false, kubeadm, kcp+named)
-		add("ControlPlane spec.backup.storeRef", false, clusterFor("", ""), initialized(machinesOf)+"  etcd: {management: Members}\n"+fmt.Sprintf(infraTemplate, harmlessTemplate)+named)
-		add("EtcdCluster spec.backup.storeRef", false, clusterFor("", ""), initialized(etcdOf)+"  infrastructureTemplate: "+harmlessTemplate+"\n"+named)
+		add("ControlPlane spec.backup.storeRef", false, clusterFor("", ""), initialized(machinesOf)+"  etcd: {management: Members}\n"+
+			fmt.Sprintf(infraTemplate, harmlessTemplate)+named)
+		add("EtcdCluster spec.backup.storeRef", false, clusterFor("", ""), initialized(etcdOf)+"  infrastructureTemplate: "+harmlessTemplate+"\n"+
+			named)
 	}
 	add("ClusterBackupStore", false, `
 apiVersion: backup.quorate.io/v1alpha1
@@ -288,11 +295,13 @@ spec:
 		add("ControlPlaneUpgrade spec.controlPlane", false, clusterFor("", ""), fmt.Sprintf(of, "prize"))
 	}
 	for _, name := range []string{"prize", "victim/prize"} {
-		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OWNER", `controlplane.cluster.x-k8s.io/v1alpha1", kind: ControlPlane, name: "NAME`,
+		of := strings.NewReplacer("KIND", "ControlPlaneUpgrade", "OWNER",
+			`controlplane.cluster.x-k8s.io/v1alpha1", kind: ControlPlane, name: "NAME`,
 			"OF", "controlPlane: {apiGroup: controlplane.cluster.x-k8s.io, kind: ControlPlane, name: NAME}").Replace(group)
 		add("ControlPlaneUpgrade spec.machinesRequireUpgrade", false, clusterFor("", ""), fmt.Sprintf(of, name))
 		owner := fmt.Sprintf(`cluster.x-k8s.io/v1beta2", kind: MachineDeployment, name: "%s`, name)
-		of = strings.NewReplacer("KIND", "MachineDeploymentUpgrade", "OWNER", owner, "OF", fmt.Sprintf("machineDeployment: {name: %q}", name)).Replace(group)
+		of = strings.NewReplacer("KIND", "MachineDeploymentUpgrade", "OWNER", owner, "OF",
+			fmt.Sprintf("machineDeployment: {name: %q}", name)).Replace(group)
 		add("MachineDeploymentUpgrade spec.machineDeployment", false, clusterFor("", ""), fmt.Sprintf(of, name))
 		add("MachineDeploymentUpgrade spec.machinesRequireUpgrade", false, clusterFor("", ""), fmt.Sprintf(of, name))
 	}

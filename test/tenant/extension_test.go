@@ -27,16 +27,20 @@ func TestRuntimeExtensionRole(t *testing.T) {
 	w := newWorld(t, roleIn(t, "../../config/clusterctl/runtime-extension/role.yaml"))
 	h := w.hooks(t)
 	for _, o := range []string{
-		"{apiVersion: bootstrap.cluster.x-k8s.io/v1beta2, kind: KubeadmConfig, metadata: {name: node-1, namespace: tenant, annotations: {" + clusterv1.UpdateInProgressAnnotation + ": ''}}}",
-		strings.NewReplacer("INFRASTRUCTURE", harmlessMachine, "BOOTSTRAP", "{configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: NAME-1}}",
-			"  labels:", "  annotations: {"+clusterv1.UpdateInProgressAnnotation+": '', "+runtimev1.PendingHooksAnnotation+": UpdateMachine}\n  labels:").Replace(machineOf),
+		"{apiVersion: bootstrap.cluster.x-k8s.io/v1beta2, kind: KubeadmConfig, metadata: {name: node-1, namespace: tenant, annotations: {" +
+			clusterv1.UpdateInProgressAnnotation + ": ''}}}",
+		strings.NewReplacer("INFRASTRUCTURE", harmlessMachine, "BOOTSTRAP",
+			"{configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: NAME-1}}",
+			"  labels:", "  annotations: {"+clusterv1.UpdateInProgressAnnotation+": '', "+runtimev1.PendingHooksAnnotation+
+				": UpdateMachine}\n  labels:").Replace(machineOf),
 	} {
 		w.make(t, w.admin, strings.ReplaceAll(o, "NAME", "node"))
 	}
 	if said := h.canUpdate(t, "v1.36.3"); !strings.Contains(said, "cannot update Machine node-1 in place: no upgrader image for v1.36.3") {
 		t.Errorf("without an upgrader image: %s", said)
 	}
-	w.make(t, w.admin, "{apiVersion: v1, kind: ConfigMap, metadata: {name: quorate-upgrader-images, namespace: tenant}, data: {v1.36.3: 'a@sha256:b'}}")
+	w.make(t, w.admin, "{apiVersion: v1, kind: ConfigMap, metadata: {name: quorate-upgrader-images, namespace: tenant}, data: {v1.36.3: "+
+		"'a@sha256:b'}}")
 	if said := h.canUpdate(t, "v1.36.3"); said != "" {
 		t.Errorf("with an upgrader image: %s", said)
 	}
@@ -65,7 +69,8 @@ func (w *world) hooks(t *testing.T) hooks {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	must(t, err)
 	dir := t.TempDir()
-	must(t, errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)))
+	must(t, errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key,
+		0o600)))
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	port := free.Addr().(*net.TCPAddr).Port
@@ -75,7 +80,8 @@ func (w *world) hooks(t *testing.T) hooks {
 	must(t, err)
 	config := &runtimev1.ExtensionConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: "quorate"},
-		Spec:       runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: fmt.Sprintf("https://127.0.0.1:%d", port), CABundle: certificate}},
+		Spec: runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: fmt.Sprintf("https://127.0.0.1:%d", port),
+			CABundle: certificate}},
 	}
 	w.eventually(t, "the Runtime Extension answers", func() bool {
 		discovered, err := caller.Discover(t.Context(), config)
@@ -98,7 +104,8 @@ func (h hooks) canUpdate(t *testing.T, version string) string {
 	t.Helper()
 	request, response := &runtimehooksv1.CanUpdateMachineRequest{}, &runtimehooksv1.CanUpdateMachineResponse{}
 	request.Current.Machine, request.Desired.Machine = nodeMachine("v1.35.4"), nodeMachine(version)
-	if err := h.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, &request.Desired.Machine, "can-update-machine.quorate", request, response); err != nil {
+	if err := h.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, &request.Desired.Machine, "can-update-machine.quorate", request,
+		response); err != nil {
 		return err.Error()
 	}
 	if !response.MachinePatch.IsDefined() {
@@ -112,5 +119,6 @@ func (h hooks) update(t *testing.T, version string) {
 	t.Helper()
 	request := &runtimehooksv1.UpdateMachineRequest{}
 	request.Desired.Machine = nodeMachine(version)
-	must(t, h.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, &request.Desired.Machine, "update-machine.quorate", request, &runtimehooksv1.UpdateMachineResponse{}))
+	must(t, h.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, &request.Desired.Machine, "update-machine.quorate", request,
+		&runtimehooksv1.UpdateMachineResponse{}))
 }

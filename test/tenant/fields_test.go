@@ -15,7 +15,9 @@ import (
 )
 
 // names matches the fields of a spec whose value names an object, a kind, a place or an image.
-var names = regexp.MustCompile(`(?i)(name|names|namespace|ref|refs|url|urls|image|imageRepository|secret|endpoint|endpoints|host|kind|apiGroup|apiVersion|server|address|providerID|from|value)$`)
+var names = regexp.MustCompile(
+	`(?i)(name|names|namespace|ref|refs|url|urls|image|imageRepository|secret|endpoint|endpoints|host|kind|apiGroup|apiVersion|` +
+		`server|address|providerID|from|value)$`)
 
 // use is what becomes of the value of a field.
 type use int
@@ -181,7 +183,8 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s names nothing any more: strike it off", prefix)
 		}
 	}
-	t.Logf("fields that name something: %d followed, %d for nodes, %d in the managed cluster, %d of kinds without a controller, %d copied to another kind, %d of local machines",
+	t.Logf("fields that name something: %d followed, %d for nodes, %d in the managed cluster, %d of kinds without a controller, %d copied "+
+		"to another kind, %d of local machines",
 		count[followed], count[onNodes], count[inCluster], count[unread], count[copied], count[onHost])
 }
 

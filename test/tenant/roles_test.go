@@ -14,7 +14,8 @@ import (
 func TestBootstrapRole(t *testing.T) {
 	w := newWorld(t, roleIn(t, "../../config/clusterctl/bootstrap/role.yaml"))
 	w.run(t, "--providers=bootstrap")
-	w.make(t, w.admin, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalCluster, metadata: {name: readable, namespace: tenant}, spec: {}}")
+	w.make(t, w.admin, "{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: LocalCluster, metadata: {name: readable, namespace: "+
+		"tenant}, spec: {}}")
 	for name, c := range map[string]struct{ infra, want string }{
 		"readable":   {"{apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalCluster, name: readable}", "True Available"},
 		"forbidden":  {"{apiGroup: infrastructure.example.com, kind: ForbiddenMachine, name: prize}", "False ReferenceRefused"},
@@ -23,15 +24,18 @@ func TestBootstrapRole(t *testing.T) {
 	} {
 		cluster := clusterFor("", c.infra)
 		etcd := etcdOf + "  infrastructureTemplate: " + harmlessTemplate + "\n"
-		machine := strings.NewReplacer("INFRASTRUCTURE", harmlessMachine, "BOOTSTRAP", "{configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: EtcdadmConfig, name: NAME-1}}").Replace(machineOf)
+		machine := strings.NewReplacer("INFRASTRUCTURE", harmlessMachine, "BOOTSTRAP",
+			"{configRef: {apiGroup: bootstrap.cluster.x-k8s.io, kind: EtcdadmConfig, name: NAME-1}}").Replace(machineOf)
 		a := attempt{name: name}
 		for _, o := range []string{cluster, etcd, machine} {
 			a.objects = append(a.objects, strings.ReplaceAll(o, "NAME", name))
 		}
 		must(t, w.write(t, w.admin, a))
 		made := w.get(t, "cluster.x-k8s.io/v1beta2", "Machine", own, name+"-1")
-		config := parse(t, fmt.Sprintf("{apiVersion: bootstrap.cluster.x-k8s.io/v1alpha1, kind: EtcdadmConfig, metadata: {name: %s-1, namespace: tenant}, spec: {version: 3.6.5}}", name))
-		config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: made.GetAPIVersion(), Kind: "Machine", Name: made.GetName(), UID: made.GetUID()}})
+		config := parse(t, fmt.Sprintf("{apiVersion: bootstrap.cluster.x-k8s.io/v1alpha1, kind: EtcdadmConfig, metadata: {name: %s-1, "+
+			"namespace: tenant}, spec: {version: 3.6.5}}", name))
+		config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: made.GetAPIVersion(), Kind: "Machine", Name: made.GetName(),
+			UID: made.GetUID()}})
 		must(t, w.admin.Create(t.Context(), config))
 		said := ""
 		w.eventually(t, name+": the condition is "+c.want, func() bool {

@@ -44,7 +44,8 @@ func TestTenant(t *testing.T) {
 			t.Errorf("%s was made or changed: %q, before %q", key, version, was)
 		}
 	}
-	t.Logf("attempts %d: refused at admission %d, held by the manager %d; a control plane of others is reported on after %v before them, %v among them, %v after them",
+	t.Logf("attempts %d: refused at admission %d, held by the manager %d; a control plane of others is reported on after %v before them, %v "+
+		"among them, %v after them",
 		len(attempts()), len(attempts())-len(admitted), len(admitted), calm, busy, again)
 }
 
@@ -122,7 +123,8 @@ func (w *world) judge(t *testing.T) {
 		}
 		n++
 		if why := offence(&e); why != "" {
-			wrong[fmt.Sprintf("%s: %s %s.%s %s/%s", why, e.Verb, e.ObjectRef.Resource, e.ObjectRef.APIGroup, e.ObjectRef.Namespace, e.ObjectRef.Name)]++
+			wrong[fmt.Sprintf("%s: %s %s.%s %s/%s", why, e.Verb, e.ObjectRef.Resource, e.ObjectRef.APIGroup, e.ObjectRef.Namespace,
+				e.ObjectRef.Name)]++
 		}
 	}
 	must(t, lines.Err())
@@ -136,7 +138,8 @@ func (w *world) judge(t *testing.T) {
 }
 
 // watched are the groups whose kinds the manager may keep in its cache, of all namespaces.
-var watched = []string{"cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "etcdcluster.cluster.x-k8s.io", "upgrade.cluster.x-k8s.io"}
+var watched = []string{"cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "etcdcluster.cluster.x-k8s.io",
+	"upgrade.cluster.x-k8s.io"}
 
 // offence says what is wrong with a request; empty: nothing.
 func offence(e *auditv1.Event) string {

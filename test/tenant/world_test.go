@@ -52,10 +52,12 @@ func kind(group, name string, scope apiextensionsv1.ResourceScope, contract bool
 	any := true
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: group, Scope: scope,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: name, ListKind: name + "List", Plural: plural, Singular: strings.ToLower(name)},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &any},
-		}}},
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: name, ListKind: name + "List", Plural: plural,
+			Singular: strings.ToLower(name)},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1beta1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &any},
+			}}},
 	}
 	return crd
 }
@@ -119,7 +121,8 @@ func newWorld(t testing.TB, role *rbacv1.ClusterRole) *world {
 	root, dir := upstreamModule(t), t.TempDir()
 	w := &world{audit: filepath.Join(dir, "audit.log"), env: &envtest.Environment{
 		ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 3 * time.Minute, CRDs: targetKinds(),
-		CRDDirectoryPaths: []string{"../../config/crd", filepath.Join(root, "core/config/crd/bases"), filepath.Join(root, "bootstrap/kubeadm/config/crd/bases")},
+		CRDDirectoryPaths: []string{"../../config/crd", filepath.Join(root, "core/config/crd/bases"),
+			filepath.Join(root, "bootstrap/kubeadm/config/crd/bases")},
 	}}
 	policyFile := filepath.Join(dir, "policy.yaml")
 	must(t, os.WriteFile(policyFile, []byte(policy), 0o600))
@@ -146,11 +149,13 @@ func (w *world) people(t testing.TB, role *rbacv1.ClusterRole, dir string) {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}}))
 	// As clusterctl and Helm grant it, beside the role.
 	must(t, w.admin.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"cluster.x-k8s.io", "*.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "etcdcluster.cluster.x-k8s.io",
+		{APIGroups: []string{"cluster.x-k8s.io", "*.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io",
+			"etcdcluster.cluster.x-k8s.io",
 			"upgrade.cluster.x-k8s.io", infrastructure}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"backup.quorate.io"}, Resources: []string{"backupstores"}, Verbs: []string{"*"}}}}))
-	must(t, w.admin.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"}, Subjects: user(tenantUser),
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}))
+	must(t, w.admin.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "tenant"},
+		Subjects: user(tenantUser),
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"}}))
 	someone, err := w.env.AddUser(envtest.User{Name: tenantUser}, nil)
 	must(t, err)
 	config := someone.Config()
@@ -190,9 +195,11 @@ func (w *world) prizes(t testing.TB) {
 			crd.Spec.Group, crd.Spec.Names.Kind, ns))
 	}
 	for _, ns := range []string{own, others} {
-		w.make(t, w.admin, fmt.Sprintf("{apiVersion: %s/v1alpha1, kind: LocalMachineTemplate, metadata: {name: %q, namespace: %q}, spec: {template: {spec: {}}}}",
+		w.make(t, w.admin, fmt.Sprintf("{apiVersion: %s/v1alpha1, kind: LocalMachineTemplate, metadata: {name: %q, namespace: %q}, spec: "+
+			"{template: {spec: {}}}}",
 			infrastructure, map[string]string{own: "own", others: "prize"}[ns], ns))
-		w.make(t, w.admin, fmt.Sprintf(`{apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, metadata: {name: prize, namespace: %q}, spec: {clusterName: prize,
+		w.make(t, w.admin, fmt.Sprintf(
+			`{apiVersion: cluster.x-k8s.io/v1beta2, kind: Machine, metadata: {name: prize, namespace: %q}, spec: {clusterName: prize,
 			bootstrap: {dataSecretName: prize}, infrastructureRef: {apiGroup: %s, kind: LocalMachine, name: prize}}}`, ns, infrastructure))
 	}
 }
@@ -324,7 +331,8 @@ func plan(o *unstructured.Unstructured) string {
 // eventually waits for a condition, for a long time.
 func (*world) eventually(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return met(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true,
+		func(context.Context) (bool, error) { return met(), nil })
 	if err != nil {
 		t.Fatalf("%s: not within two minutes", what)
 	}

@@ -15,7 +15,8 @@ func run(t *testing.T, program string) (code int, out string) {
 	t.Helper()
 	folder := t.TempDir()
 	fake := filepath.Join(folder, "govulncheck")
-	for file, text := range map[string]string{fake: "#!/bin/bash\n" + program, filepath.Join(folder, "a/main.go"): "package main", filepath.Join(folder, "b/go.mod"): "module b"} {
+	for file, text := range map[string]string{fake: "#!/bin/bash\n" + program, filepath.Join(folder, "a/main.go"): "package main",
+		filepath.Join(folder, "b/go.mod"): "module b"} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +41,11 @@ func TestVulncheck(t *testing.T) {
 		out     []string
 		not     string
 	}{
-		"nothing":            {"echo found nothing: $3 $4 $5 $6", 0, []string{"--- a (./...)", "--- b (-scan package tool)", "-db https://db.example.com ./..."}, "cannot be reached"},
+		"nothing": {"echo found nothing: $3 $4 $5 $6", 0, []string{"--- a (./...)", "--- b (-scan package tool)",
+			"-db https://db.example.com ./..."}, "cannot be reached"},
 		"found in the first": {`[[ $2 == */b ]] || { echo GO-1; exit 3; }`, 3, []string{"GO-1", "--- b"}, "cannot be reached"},
-		"no database": {`echo 'govulncheck: fetching vulnerabilities: Get "https://db.example.com/index/modules.json.gz": dial tcp: lookup db.example.com: no such host' >&2; exit 1`, 2,
+		"no database": {`echo 'govulncheck: fetching vulnerabilities: Get "https://db.example.com/index/modules.json.gz": dial tcp: lookup ` +
+			`db.example.com: no such host' >&2; exit 1`, 2,
 			[]string{"the vulnerability database https://db.example.com cannot be reached: nothing was checked", "no such host"}, "---"},
 		"broken": {"echo does not compile; exit 1", 1, []string{"a was not checked", "does not compile"}, "cannot be reached"},
 	} {

@@ -1,5 +1,5 @@
 // Command generate writes the definitions (CRDs) of the kinds in the packages that it is given, as controller-gen does, into a
-// folder. controller-gen itself cannot: our kinds embed upstream's structs, and it takes upstream's package, which comes in
+// folder. controller-gen itself cannot. Our kinds embed upstream's structs, and it takes upstream's package, which comes in
 // with them, for one more source of kinds, so that a definition gets the same version twice.
 //
 // It knows Go packages and files. What a definition says is in the markers beside the types.

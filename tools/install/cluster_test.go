@@ -88,7 +88,8 @@ func (c *cluster) control(t *testing.T) {
 	t.Helper()
 	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager"),
 		"--kubeconfig="+c.kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port=0",
-		"--controllers=clusterrole-aggregation-controller,deployment-controller,replicaset-controller,disruption-controller,serviceaccount-controller,namespace-controller,garbage-collector-controller")
+		"--controllers=clusterrole-aggregation-controller,deployment-controller,replicaset-controller,disruption-controller,"+
+			"serviceaccount-controller,namespace-controller,garbage-collector-controller")
 	var output bytes.Buffer
 	program.Stdout, program.Stderr = &output, &output
 	if err := program.Start(); err != nil {
@@ -106,7 +107,8 @@ func (c *cluster) control(t *testing.T) {
 // kubectl runs the real kubectl and returns what it prints.
 func (c *cluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+	program := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append([]string{"--kubeconfig=" + c.kubeconfig},
+		args...)...)
 	out, err := program.CombinedOutput()
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -157,7 +159,8 @@ func shell(t *testing.T, kubeconfig, script string) {
 // eventually fails the test unless something becomes true within a minute.
 func eventually(t *testing.T, what string, is func(context.Context) bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) { return is(ctx), nil })
 	if err != nil {
 		t.Fatalf("%s: still not after a minute", what)
 	}

@@ -114,7 +114,8 @@ func TestComponents(t *testing.T) {
 	owners, webhooks := map[string]string{}, map[string]string{}
 	for _, p := range providers {
 		c := components(t, p, file, repository.ComponentsOptions{})
-		if c.Version() != release || p.Folder != "infrastructure" && !slices.Equal(c.Images(), []string{"registry.example.com/manager:" + release}) {
+		if c.Version() != release || p.Folder != "infrastructure" &&
+			!slices.Equal(c.Images(), []string{"registry.example.com/manager:" + release}) {
 			t.Errorf("%s: version %s, images %q", p.Folder, c.Version(), c.Images())
 		}
 		for _, o := range c.Objs() {
@@ -249,7 +250,8 @@ func TestInit(t *testing.T) {
 			if p.Folder != "control-plane" {
 				namespace = "quorate-" + p.Folder + "-system"
 			}
-			if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: p.label()}, known); err != nil || at(*known, "version") != release {
+			if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: p.label()}, known); err != nil ||
+				at(*known, "version") != release {
 				t.Errorf("%s: version %v, %v", p.Folder, at(*known, "version"), err)
 			}
 		}
@@ -259,7 +261,8 @@ func TestInit(t *testing.T) {
 		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: "quorate-system", Name: "quorate-manager"}, &d); err != nil {
 			t.Fatal(err)
 		}
-		if args := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--profiling=true") || !slices.Contains(args, "--diagnostics-address=:8443") {
+		if args := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--profiling=true") ||
+			!slices.Contains(args, "--diagnostics-address=:8443") {
 			t.Errorf("the manager has %q", args)
 		}
 	})
@@ -288,7 +291,8 @@ func TestInit(t *testing.T) {
 				return c.may(ctx, t, m.user, "list", "machines", "cluster.x-k8s.io", "")
 			})
 			c.run(t, m.user, m.options, m.kinds...)
-			if got, want := c.may(t.Context(), t, m.user, "create", "machines", "cluster.x-k8s.io", ""), m.namespace == "quorate-system"; got != want {
+			if got, want := c.may(t.Context(), t, m.user, "create", "machines", "cluster.x-k8s.io", ""),
+				m.namespace == "quorate-system"; got != want {
 				t.Errorf("it may make machines: %t", got)
 			}
 		})

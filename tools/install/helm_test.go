@@ -149,7 +149,8 @@ func TestChartRegisters(t *testing.T) {
 
 // secondRelease: a real API server takes a release beside another one, for another namespace, and admits its pods.
 func (c *cluster) secondRelease(t *testing.T) {
-	data, err := templateOf(t, load(t), "blue", "blue", "{webhooks: {enabled: false}, crds: {install: false}, namespaceScoped: {enabled: true}}")
+	data, err := templateOf(t, load(t), "blue", "blue",
+		"{webhooks: {enabled: false}, crds: {install: false}, namespaceScoped: {enabled: true}}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,19 +233,25 @@ func TestValues(t *testing.T) {
 		{"replicas: 1", "PodDisruptionBudget quorate-system/quorate-manager", "kind", "null"},
 		{"podDisruptionBudget: {enabled: false}", "PodDisruptionBudget quorate-system/quorate-manager", "kind", "null"},
 		{"image: {repository: a/b, tag: v2}", deployment, container + "image", `"a/b:v2"`},
-		{"image: {digest: 'sha256:" + strings.Repeat("0", 64) + "', tag: v2}", deployment, container + "image", `"ghcr.io/quorate/quorate-manager@sha256:` + strings.Repeat("0", 64) + `"`},
+		{"image: {digest: 'sha256:" + strings.Repeat("0", 64) + "', tag: v2}", deployment, container + "image",
+			`"ghcr.io/quorate/quorate-manager@sha256:` + strings.Repeat("0", 64) + `"`},
 		{"image: {pullPolicy: Never}", deployment, container + "imagePullPolicy", `"Never"`},
 		{"imagePullSecrets: [{name: a}]", deployment, "spec.template.spec.imagePullSecrets", `[{"name":"a"}]`},
-		{"namespaceScoped: {enabled: true}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--namespace=quorate-system"]`},
+		{"namespaceScoped: {enabled: true}", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--namespace=quorate-system"]`},
 		{"namespaceScoped: {enabled: true, namespace: a}", "RoleBinding a/quorate-namespace", "roleRef.name", `"quorate-aggregated-manager"`},
 		{"namespaceScoped: {enabled: true, namespace: a}", "ClusterRoleBinding /quorate-aggregated-manager", "kind", "null"},
-		{"watchFilter: a", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--watch-filter=a"]`},
+		{"watchFilter: a", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--watch-filter=a"]`},
 		{"features: {MachineTaintPropagation: true}", deployment, container + "args",
 			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--feature-gates=MachineTaintPropagation=true"]`},
 		{"features: {MachineTaintPropagation: true, KubeadmBootstrapFormatIgnition: true}", deployment, container + "args",
-			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--feature-gates=KubeadmBootstrapFormatIgnition=true,MachineTaintPropagation=true"]`},
-		{"{profiling: true, extraArgs: [--v=4]}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--profiling","--v=4"]`},
-		{"runtimeExtension: {enabled: true}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--runtime-extension-port=9445"]`},
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--feature-gates=KubeadmBootstrapFormatIgnition=true,` +
+				`MachineTaintPropagation=true"]`},
+		{"{profiling: true, extraArgs: [--v=4]}", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--profiling","--v=4"]`},
+		{"runtimeExtension: {enabled: true}", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--runtime-extension-port=9445"]`},
 		{"recovery: {address: 'seeds.example.com:9446'}", deployment, container + "args",
 			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--seed-address=seeds.example.com:9446"]`},
 		{"recovery: {address: 'seeds.example.com:9446'}", seeds, "kind", "null"},
@@ -256,8 +263,10 @@ func TestValues(t *testing.T) {
 		{"runtimeExtension: {enabled: true, register: true, policy: Only}", extension, "spec.settings.policy", `"Only"`},
 		{"upgrader: {defaultImage: 'registry.example.com/upgrader:v2-%s'}", deployment, container + "args",
 			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=9443","--upgrader-image=registry.example.com/upgrader:v2-%s"]`},
-		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, container + "args", `["--leader-elect","--diagnostics-address=:8443","--webhook-port=0"]`},
-		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, "spec.template.spec.volumes", `[{"emptyDir":{"sizeLimit":"9Gi"},"name":"scratch"}]`},
+		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, container + "args",
+			`["--leader-elect","--diagnostics-address=:8443","--webhook-port=0"]`},
+		{"{webhooks: {enabled: false}, crds: {install: false}}", deployment, "spec.template.spec.volumes",
+			`[{"emptyDir":{"sizeLimit":"9Gi"},"name":"scratch"}]`},
 		{"{webhooks: {enabled: false}, crds: {install: false}}", validating, "kind", "null"},
 		{"{webhooks: {enabled: false}, crds: {install: false}}", definition, "kind", "null"},
 		{"", definition, "metadata.annotations.helm|sh/resource-policy", `"keep"`},
@@ -270,7 +279,8 @@ func TestValues(t *testing.T) {
 		{"{" + own + "}", "Certificate quorate-system/quorate-serving-cert", "kind", "null"},
 		{"{" + own + "}", deployment, "spec.template.spec.volumes.0.secret.secretName", `"mine"`},
 		{"certificate: {secretName: mine}", "Certificate quorate-system/quorate-serving-cert", "spec.secretName", `"mine"`},
-		{"certManager: {issuerRef: {kind: ClusterIssuer, name: a}}", "Certificate quorate-system/quorate-serving-cert", "spec.issuerRef", `{"kind":"ClusterIssuer","name":"a"}`},
+		{"certManager: {issuerRef: {kind: ClusterIssuer, name: a}}", "Certificate quorate-system/quorate-serving-cert", "spec.issuerRef",
+			`{"kind":"ClusterIssuer","name":"a"}`},
 		{"certManager: {issuerRef: {kind: ClusterIssuer, name: a}}", "Issuer quorate-system/quorate-selfsigned-issuer", "kind", "null"},
 		{"resources: {limits: {memory: 4Gi}}", deployment, container + "resources.limits.memory", `"4Gi"`},
 		{"resources: {limits: {memory: null}}", deployment, container + "env", "null"},
@@ -388,7 +398,8 @@ func TestValuesAreDescribed(t *testing.T) {
 // TestPackedChart: Helm loads the archive of a release, and makes of it what it makes of the folder, with the release's image.
 func TestPackedChart(t *testing.T) {
 	out := t.TempDir()
-	pack := exec.CommandContext(t.Context(), "go", "run", "./hack/release", "-out", out, "-version", "v0.1.2", "-revision", "0123456789abcdef", "-date", "2026-01-02T03:04:05Z", "chart")
+	pack := exec.CommandContext(t.Context(), "go", "run", "./hack/release", "-out", out, "-version", "v0.1.2", "-revision", "0123456789abcdef",
+		"-date", "2026-01-02T03:04:05Z", "chart")
 	pack.Dir = sources
 	if said, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("packing the chart: %v\n%s", err, said)
@@ -419,7 +430,8 @@ func TestPackedChart(t *testing.T) {
 			}
 		}
 	}
-	if image := installed(t, packed, "")["Deployment quorate-system/quorate-manager"]; !strings.Contains(fmt.Sprint(image.Object), ":v0.1.2 ") {
+	if image := installed(t, packed, "")["Deployment quorate-system/quorate-manager"]; !strings.Contains(fmt.Sprint(image.Object),
+		":v0.1.2 ") {
 		t.Errorf("the manager's image is not the release's: %v", image.Object)
 	}
 }

@@ -36,9 +36,12 @@ const serviceAccount = "system:serviceaccount:quorate-system:quorate-manager"
 // watched are the kinds that controllers watch, or read from the cache, wherever Quorate runs.
 func watched() []client.Object {
 	return []client.Object{
-		&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}, &clusterv1.MachineHealthCheck{}, &clusterv1.MachinePool{},
-		&controlplanev1.KubeadmControlPlane{}, &controlplanev1alpha1.ControlPlane{}, &etcdclusterv1alpha1.EtcdCluster{}, &bootstrapv1alpha1.EtcdadmConfig{},
-		&upgradev1.NodeUpgrade{}, &upgradev1.ControlPlaneUpgrade{}, &upgradev1.MachineDeploymentUpgrade{}, &apiextensionsv1.CustomResourceDefinition{},
+		&clusterv1.Cluster{}, &clusterv1.Machine{}, &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}, &clusterv1.MachineHealthCheck{},
+		&clusterv1.MachinePool{},
+		&controlplanev1.KubeadmControlPlane{}, &controlplanev1alpha1.ControlPlane{}, &etcdclusterv1alpha1.EtcdCluster{},
+		&bootstrapv1alpha1.EtcdadmConfig{},
+		&upgradev1.NodeUpgrade{}, &upgradev1.ControlPlaneUpgrade{}, &upgradev1.MachineDeploymentUpgrade{},
+		&apiextensionsv1.CustomResourceDefinition{},
 	}
 }
 
@@ -92,7 +95,8 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := "resources: [" + relative + "]\nimages:\n- {name: ghcr.io/quorate/quorate-manager, newName: registry.example.com/mine, newTag: v9}\n"
+	text := "resources: [" + relative +
+		"]\nimages:\n- {name: ghcr.io/quorate/quorate-manager, newName: registry.example.com/mine, newTag: v9}\n"
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,8 @@ func TestImage(t *testing.T) {
 func TestDefault(t *testing.T) {
 	c := start(t, coreKinds(t))
 	// What manifests of before left there.
-	c.kubectl(t, "create", "clusterrolebinding", "quorate-manager", "--clusterrole=quorate-manager", "--serviceaccount=quorate-system:quorate-manager")
+	c.kubectl(t, "create", "clusterrolebinding", "quorate-manager", "--clusterrole=quorate-manager",
+		"--serviceaccount=quorate-system:quorate-manager")
 	c.kubectl(t, "apply", "-k", filepath.Join(sources, "config", "default"))
 	shell(t, c.kubeconfig, documented(t, "docs/operating.md", "## After an update of the manager"))
 	c.kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "clusterctl.cluster.x-k8s.io")
@@ -219,7 +224,8 @@ func TestNamespaced(t *testing.T) {
 		return c.may(ctx, t, serviceAccount, "patch", "kubeadmcontrolplanes", "controlplane.cluster.x-k8s.io", "default")
 	})
 	for _, namespace := range []string{"", "kube-system"} {
-		for _, r := range [][3]string{{"patch", "kubeadmcontrolplanes", "controlplane.cluster.x-k8s.io"}, {"get", "secrets", ""}, {"list", "machines", "cluster.x-k8s.io"}} {
+		for _, r := range [][3]string{{"patch", "kubeadmcontrolplanes", "controlplane.cluster.x-k8s.io"}, {"get", "secrets", ""},
+			{"list", "machines", "cluster.x-k8s.io"}} {
 			if c.may(ctx, t, serviceAccount, r[0], r[1], r[2], namespace) {
 				t.Errorf("it may %s %s in the namespace %q", r[0], r[1], namespace)
 			}
@@ -265,7 +271,8 @@ func TestNamespacedDiffers(t *testing.T) {
 // TestCertificates verifies that each Certificate has a subject. A self-signed one without a subject has no issuer either, and OpenSSL
 // (curl) refuses it. TestChart compares the chart's with config/default's.
 func TestCertificates(t *testing.T) {
-	for _, folder := range []string{"default", "namespaced", "clusterctl/bootstrap", "clusterctl/control-plane", "clusterctl/runtime-extension"} {
+	for _, folder := range []string{"default", "namespaced", "clusterctl/bootstrap", "clusterctl/control-plane",
+		"clusterctl/runtime-extension"} {
 		found := 0
 		for name, o := range objects(t, folder) {
 			if o.GetKind() != "Certificate" {

@@ -47,7 +47,8 @@ func upstreamControlPlane(t *testing.T, repository string) string {
 		t.Fatal(err)
 	}
 	config["providers"] = append(config["providers"].([]any), map[string]any{
-		"name": "kubeadm", "type": string(clusterctlv1.ControlPlaneProviderType), "url": "file://" + filepath.Join(folder, "control-plane-components.yaml"),
+		"name": "kubeadm", "type": string(clusterctlv1.ControlPlaneProviderType), "url": "file://" +
+			filepath.Join(folder, "control-plane-components.yaml"),
 	})
 	if data, err = yaml.Marshal(config); err != nil {
 		t.Fatal(err)
@@ -138,7 +139,8 @@ func (m *migration) kept(label, service string) {
 	}
 	for _, kind := range []string{"kubeadmcontrolplanes", "kubeadmcontrolplanetemplates"} {
 		got := m.kubectl(m.T, "get", "crd", kind+".controlplane.cluster.x-k8s.io",
-			"--output=jsonpath={.metadata.labels.cluster\\.x-k8s\\.io/provider} {.spec.conversion.webhook.clientConfig.service.name} {.status.storedVersions}")
+			"--output=jsonpath={.metadata.labels.cluster\\.x-k8s\\.io/provider} {.spec.conversion.webhook.clientConfig.service.name} "+
+				"{.status.storedVersions}")
 		if want := fmt.Sprintf(`%s %s ["v1beta2"]`, label, service); got != want {
 			m.Errorf("the definition of %s is %s, want %s", kind, got, want)
 		}
@@ -150,9 +152,11 @@ func (m *migration) left(label string) []string {
 	m.Helper()
 	kinds := strings.Fields(m.kubectl(m.T, "api-resources", "--verbs=list", "--output=name"))
 	kinds = slices.DeleteFunc(kinds, func(k string) bool {
-		return k == "events" || k == "componentstatuses" || k == "endpoints" || strings.HasPrefix(k, "events.") || strings.HasPrefix(k, "customresourcedefinitions.")
+		return k == "events" || k == "componentstatuses" || k == "endpoints" || strings.HasPrefix(k, "events.") ||
+			strings.HasPrefix(k, "customresourcedefinitions.")
 	})
-	found := strings.Fields(m.kubectl(m.T, "get", strings.Join(kinds, ","), "--all-namespaces", "--selector=cluster.x-k8s.io/provider="+label, "--output=name"))
+	found := strings.Fields(m.kubectl(m.T, "get", strings.Join(kinds, ","), "--all-namespaces", "--selector=cluster.x-k8s.io/provider="+label,
+		"--output=name"))
 	slices.Sort(found)
 	return found
 }
@@ -196,7 +200,8 @@ func (m *migration) write() {
 	if err := m.client.Get(m.Context(), client.ObjectKeyFromObject(now), now); err != nil {
 		m.Fatal(err)
 	}
-	now.Object["status"] = map[string]any{"initialization": map[string]any{"controlPlaneInitialized": true}, "observedGeneration": now.GetGeneration()}
+	now.Object["status"] = map[string]any{"initialization": map[string]any{"controlPlaneInitialized": true},
+		"observedGeneration": now.GetGeneration()}
 	if err := m.client.Status().Update(m.Context(), now); err != nil {
 		m.Fatal(err)
 	}
@@ -213,7 +218,8 @@ func (m *migration) there() {
 	}
 	m.kept("control-plane-kubeadm", upstreamService) // the definitions stay
 	if got, want := m.left("control-plane-kubeadm"), []string{
-		"clusterrole.rbac.authorization.k8s.io/capi-kubeadm-control-plane-aggregated-manager-role", "clusterrole.rbac.authorization.k8s.io/capi-kubeadm-control-plane-manager-role",
+		"clusterrole.rbac.authorization.k8s.io/capi-kubeadm-control-plane-aggregated-manager-role",
+		"clusterrole.rbac.authorization.k8s.io/capi-kubeadm-control-plane-manager-role",
 		"clusterrolebinding.rbac.authorization.k8s.io/capi-kubeadm-control-plane-manager-rolebinding", "namespace/" + upstreamNamespace,
 	}; !slices.Equal(got, want) {
 		m.Errorf("left of upstream's provider are %q, want %q", got, want)
@@ -252,12 +258,14 @@ func (m *migration) back() {
 func (m *migration) withoutClusterctl() {
 	const n = "capi-kubeadm-control-plane"
 	m.kubectl(m.T, "--namespace", upstreamNamespace, "scale", "deployment/"+n+"-controller-manager", "--replicas=0")
-	m.kubectl(m.T, "--namespace", upstreamNamespace, "wait", "--for=delete", "pod", "--selector=cluster.x-k8s.io/provider=control-plane-kubeadm", "--timeout=2m")
+	m.kubectl(m.T, "--namespace", upstreamNamespace, "wait", "--for=delete", "pod",
+		"--selector=cluster.x-k8s.io/provider=control-plane-kubeadm", "--timeout=2m")
 	var pods corev1.PodList
 	if err := m.client.List(m.Context(), &pods, client.InNamespace(upstreamNamespace)); err != nil || len(pods.Items) > 0 {
 		m.Errorf("%d pods are left, %v", len(pods.Items), err)
 	}
-	m.kubectl(m.T, "delete", "validatingwebhookconfiguration/"+n+"-validating-webhook-configuration", "mutatingwebhookconfiguration/"+n+"-mutating-webhook-configuration")
+	m.kubectl(m.T, "delete", "validatingwebhookconfiguration/"+n+"-validating-webhook-configuration", "mutatingwebhookconfiguration/"+n+
+		"-mutating-webhook-configuration")
 	m.kubectl(m.T, "apply", "--server-side", "--force-conflicts", "--kustomize", filepath.Join(sources, "config", "default"))
 	m.unanswered()
 	m.kept("control-plane-quorate", "quorate-webhook-service")

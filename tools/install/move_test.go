@@ -80,7 +80,8 @@ func said(o unstructured.Unstructured) map[string]any {
 		owners = append(owners, fmt.Sprintf("%s %s/%s controller=%t", r.APIVersion, r.Kind, r.Name, ptr.Deref(r.Controller, false)))
 	}
 	slices.Sort(owners)
-	kept["metadata"] = map[string]any{"labels": o.GetLabels(), "annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(), "owners": owners}
+	kept["metadata"] = map[string]any{"labels": o.GetLabels(), "annotations": o.GetAnnotations(), "finalizers": o.GetFinalizers(),
+		"owners": owners}
 	return kept
 }
 
@@ -112,7 +113,8 @@ func (c *cluster) install(ctx context.Context, cli clusterctl.Client) error {
 		BootstrapProviders: []string{"kubeadm", name}, ControlPlaneProviders: []string{name},
 		InfrastructureProviders: []string{name}, RuntimeExtensionProviders: []string{name},
 	})
-	for _, o := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
+	for _, o := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{},
+		&admissionregistrationv1.MutatingWebhookConfiguration{}} {
 		if err == nil {
 			err = c.client.DeleteAllOf(ctx, o)
 		}
@@ -171,7 +173,8 @@ func testDescribe(t *testing.T, c *cluster, cli clusterctl.Client) {
 			"WorkerGroup/Workers", "  MachineDeployment/small-workers", "    Machine/small-worker-1",
 		}},
 		{"default", "machines", []string{"ControlPlane/machines-cp Available", "  Machine/machines-cp-1", "LocalCluster/machines"}},
-		{apart, apart, []string{"KubeadmControlPlane/apart-cp Available", "LocalCluster/apart", "WorkerGroup/Workers", "  OtherGroup/Other", "    Machine/apart-etcd-1"}},
+		{apart, apart, []string{"KubeadmControlPlane/apart-cp Available", "LocalCluster/apart", "WorkerGroup/Workers", "  OtherGroup/Other",
+			"    Machine/apart-etcd-1"}},
 	} {
 		found, err := cli.DescribeCluster(t.Context(), clusterctl.DescribeClusterOptions{
 			Kubeconfig: clusterctl.Kubeconfig{Path: c.kubeconfig}, Namespace: row.namespace, ClusterName: row.cluster,
@@ -226,7 +229,8 @@ func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 		t.Fatalf("machines without Nodes: %v", err)
 	}
 	untouched := a.state(t, apart)
-	commands := strings.NewReplacer("name=NAME", "name="+apart, "=NEW", "="+b.inNamespace(t, apart)).Replace(documented(t, "docs/operating.md", "### With an EtcdCluster"))
+	commands := strings.NewReplacer("name=NAME", "name="+apart, "=NEW", "="+b.inNamespace(t, apart)).Replace(documented(t, "docs/operating.md",
+		"### With an EtcdCluster"))
 	mine, _, _ := strings.Cut(commands, "\n")
 	pause, unpause, found := strings.Cut(commands, "clusterctl move ...\n")
 	if !found {
@@ -238,7 +242,8 @@ func testMoveEtcd(t *testing.T, a, b *cluster, cli clusterctl.Client) {
 		t.Fatal(err)
 	}
 	compare(t, a.state(t, apart), before)
-	if err := cli.Move(t.Context(), clusterctl.MoveOptions{ToKubeconfig: clusterctl.Kubeconfig{Path: b.kubeconfig}, FromDirectory: o.ToDirectory}); err != nil {
+	if err := cli.Move(t.Context(), clusterctl.MoveOptions{ToKubeconfig: clusterctl.Kubeconfig{Path: b.kubeconfig},
+		FromDirectory: o.ToDirectory}); err != nil {
 		t.Fatal(err)
 	}
 	compare(t, b.state(t, apart), before)
@@ -255,7 +260,8 @@ func testUpgrade(t *testing.T, c *cluster, cli clusterctl.Client, repository str
 		t.Fatal(err)
 	}
 	// What the newer version does not have any more: of it clusterctl deletes what is in a namespace.
-	ofBefore := metav1.ObjectMeta{Name: "quorate-of-before", Labels: map[string]string{"clusterctl.cluster.x-k8s.io": "", "cluster.x-k8s.io/provider": "control-plane-quorate"}}
+	ofBefore := metav1.ObjectMeta{Name: "quorate-of-before", Labels: map[string]string{"clusterctl.cluster.x-k8s.io": "",
+		"cluster.x-k8s.io/provider": "control-plane-quorate"}}
 	role, account := &rbacv1.ClusterRole{ObjectMeta: ofBefore}, &corev1.ServiceAccount{ObjectMeta: ofBefore}
 	account.Namespace = "quorate-system"
 	for _, object := range []client.Object{role, account} {

@@ -89,7 +89,8 @@ func owned(name string, owner client.Object, kind string, labels map[string]stri
 		"MachineSet": metav1.GroupVersion(clusterv1.GroupVersion), "Machine": metav1.GroupVersion(clusterv1.GroupVersion),
 		"KubeadmConfig": {Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"},
 	}
-	ref := metav1.OwnerReference{APIVersion: group[kind].String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(kind != "Cluster")}
+	ref := metav1.OwnerReference{APIVersion: group[kind].String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(),
+		Controller: ptr.To(kind != "Cluster")}
 	return metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{ref}}
 }
 
@@ -105,7 +106,8 @@ func (c *cluster) adopt(t *testing.T) {
 		found := &clusters.Items[i]
 		for kind, name := range map[string]string{
 			found.Spec.ControlPlaneRef.Kind: found.Spec.ControlPlaneRef.Name, "LocalCluster": found.Name,
-			"MachineDeployment": found.Name + "-workers", "KubeadmConfigTemplate": found.Name + "-workers", "LocalMachineTemplate": found.Name + "-workers",
+			"MachineDeployment": found.Name + "-workers", "KubeadmConfigTemplate": found.Name + "-workers", "LocalMachineTemplate": found.Name +
+				"-workers",
 		} {
 			o := &unstructured.Unstructured{}
 			o.SetKind(kind)
@@ -151,10 +153,13 @@ func (c *cluster) workers(t *testing.T) {
 	set := &clusterv1.MachineSet{ObjectMeta: owned("small-workers-1", md, "MachineDeployment", md.Spec.Template.Labels)}
 	set.Spec = clusterv1.MachineSetSpec{ClusterName: "small", Replicas: ptr.To(int32(1)), Selector: md.Spec.Selector, Template: *template}
 	c.create(t, set)
-	m := &clusterv1.Machine{ObjectMeta: owned("small-worker-1", set, "MachineSet", maps.Clone(md.Spec.Template.Labels)), Spec: *template.Spec.DeepCopy()}
+	m := &clusterv1.Machine{ObjectMeta: owned("small-worker-1", set, "MachineSet", maps.Clone(md.Spec.Template.Labels)),
+		Spec: *template.Spec.DeepCopy()}
 	m.Labels[clusterv1.MachineDeploymentNameLabel] = md.Name
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: m.Name}
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: m.Name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig",
+		Name: m.Name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine",
+		Name: m.Name}
 	c.create(t, m)
 	config := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"format": "cloud-config"}}}
 	config.SetAPIVersion("bootstrap.cluster.x-k8s.io/v1beta2")
@@ -229,11 +234,14 @@ func (c *cluster) finish(t *testing.T) {
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		bootstrap := &unstructured.Unstructured{}
-		bootstrap.SetGroupVersionKind(m.Spec.Bootstrap.ConfigRef.GroupKind().WithVersion(map[string]string{"KubeadmConfig": "v1beta2", "EtcdadmConfig": "v1alpha1"}[m.Spec.Bootstrap.ConfigRef.Kind]))
-		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name}, bootstrap); err != nil {
+		bootstrap.SetGroupVersionKind(m.Spec.Bootstrap.ConfigRef.GroupKind().WithVersion(map[string]string{"KubeadmConfig": "v1beta2",
+			"EtcdadmConfig": "v1alpha1"}[m.Spec.Bootstrap.ConfigRef.Kind]))
+		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.Bootstrap.ConfigRef.Name},
+			bootstrap); err != nil {
 			t.Fatal(err)
 		}
-		data := &corev1.Secret{ObjectMeta: owned(m.Name, bootstrap, "KubeadmConfig", map[string]string{clusterv1.ClusterNameLabel: m.Spec.ClusterName}), Type: clusterv1.ClusterSecretType}
+		data := &corev1.Secret{ObjectMeta: owned(m.Name, bootstrap, "KubeadmConfig",
+			map[string]string{clusterv1.ClusterNameLabel: m.Spec.ClusterName}), Type: clusterv1.ClusterSecretType}
 		data.Data = map[string][]byte{"value": []byte("#cloud-config")}
 		data.OwnerReferences[0].APIVersion, data.OwnerReferences[0].Kind = bootstrap.GetAPIVersion(), bootstrap.GetKind()
 		if err := c.client.Create(t.Context(), data); err != nil {
@@ -254,7 +262,8 @@ func (c *cluster) finish(t *testing.T) {
 	for i := range clusters.Items {
 		change(t, c, &clusters.Items[i], func(found *clusterv1.Cluster) {
 			found.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-			conditions.Set(found, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ClusterControlPlaneInitializedReason})
+			conditions.Set(found, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue,
+				Reason: clusterv1.ClusterControlPlaneInitializedReason})
 		})
 	}
 }
@@ -285,7 +294,8 @@ func (c *cluster) updating(t *testing.T) {
 	for _, version := range []string{"v1.36.2", "v1.36.3"} {
 		g := updates.Group{
 			Namespace: "default", Name: kcp.Name, Cluster: "small", Goal: drift.Goal{Version: version},
-			Ref:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: kcp.Name},
+			Ref: clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane",
+				Name: kcp.Name},
 			Owner: *metav1.NewControllerRef(kcp, controlplanev1.GroupVersion.WithKind("KubeadmControlPlane")),
 		}
 		parent := g.ControlPlaneUpgrade([]string{m.Name})
@@ -306,8 +316,9 @@ func (c *cluster) updating(t *testing.T) {
 		c.create(t, u)
 	}
 	c.create(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "quorate-upgrader-images", Labels: map[string]string{"clusterctl.cluster.x-k8s.io/move": ""}},
-		Data:       map[string]string{"v1.36.3": "registry.example.com/upgrader:v1.36.3"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "quorate-upgrader-images",
+			Labels: map[string]string{"clusterctl.cluster.x-k8s.io/move": ""}},
+		Data: map[string]string{"v1.36.3": "registry.example.com/upgrader:v1.36.3"},
 	})
 }
 

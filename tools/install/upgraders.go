@@ -67,7 +67,8 @@ func (p provider) upgraders(images upgraderImages) ([]byte, error) {
 	}
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": images.Data,
-		"metadata": map[string]any{"name": images.Metadata.Name, "namespace": p.Upgraders, "labels": map[string]string{"cluster.x-k8s.io/provider": p.label()}},
+		"metadata": map[string]any{"name": images.Metadata.Name, "namespace": p.Upgraders,
+			"labels": map[string]string{"cluster.x-k8s.io/provider": p.label()}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing the ConfigMap of the upgrader images: %w", err)

@@ -36,7 +36,8 @@ func listed(t *testing.T) string {
 	err := published.Write(folder, []published.Image{
 		{Name: "ghcr.io/quorate/quorate-manager:" + release, Digest: digest("a"), Folder: "images/quorate-manager"},
 		{Name: upgraderImage + ":" + release + "-v1.35.4", Digest: digest("b"), Folder: "images/upgrader-v1.35.4", Kubernetes: "v1.35.4"},
-		{Name: upgraderImage + ":" + release + "-v1.36.3", Digest: digest("c"), Folder: "images/upgrader-v1.36.3", Kubernetes: "v1.36.3", Brings: someBrings},
+		{Name: upgraderImage + ":" + release + "-v1.36.3", Digest: digest("c"), Folder: "images/upgrader-v1.36.3", Kubernetes: "v1.36.3",
+			Brings: someBrings},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,8 @@ func TestUpgraderImages(t *testing.T) {
 		objects    map[string]unstructured.Unstructured
 	}{
 		{"clusterctl", "quorate-system", upgraderImage, byClusterctl(t, written, providers[0], nil, "")},
-		{"clusterctl, mirror", "quorate-system", mirror, byClusterctl(t, written, providers[0], map[string]string{repositoryVariable: mirror}, "")},
+		{"clusterctl, mirror", "quorate-system", mirror, byClusterctl(t, written, providers[0], map[string]string{repositoryVariable: mirror},
+			"")},
 		{"clusterctl, another namespace", "elsewhere", upgraderImage, byClusterctl(t, written, providers[0], nil, "elsewhere")},
 		{"clusterctl's Runtime Extension", "quorate-runtime-extension-system", upgraderImage, byClusterctl(t, written, providers[3], nil, "")},
 		{
@@ -102,7 +104,8 @@ func releasedRepository(t *testing.T) string {
 }
 
 // byClusterctl returns what clusterctl installs of a provider from a repository with some variables; namespace: into another one.
-func byClusterctl(t *testing.T, written string, p provider, variables map[string]string, namespace string) map[string]unstructured.Unstructured {
+func byClusterctl(t *testing.T, written string, p provider, variables map[string]string,
+	namespace string) map[string]unstructured.Unstructured {
 	t.Helper()
 	data, err := components(t, p, configuration(t, written, variables), repository.ComponentsOptions{TargetNamespace: namespace}).Yaml()
 	if err != nil {
@@ -122,7 +125,8 @@ func byKustomize(t *testing.T, lists string) map[string]unstructured.Unstructure
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(lists, "kustomization.yaml"), []byte("resources: ["+relative+", upgrader-images.yaml]\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(lists, "kustomization.yaml"), []byte("resources: ["+relative+", upgrader-images.yaml]\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	data, err := render(lists)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Provider is how clusterctl is asked for the flavors: a provider of infrastructure, at the only version that its repository has.
+// Provider is the name by which clusterctl gets the flavors: a provider of infrastructure, at the only version that its repository has.
 const Provider = "quorate:v0.1.0"
 
 // The machines of the control plane and the workers, as the specs expect them to be named.
@@ -33,7 +33,8 @@ func WriteRepository(folder, examples string) (string, error) {
 		return "", err
 	}
 	files["infrastructure-components.yaml"] = ""
-	files["metadata.yaml"] = "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleaseSeries:\n- {major: 0, minor: 1, contract: v1beta2}\n"
+	files["metadata.yaml"] = "apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3\nkind: Metadata\nreleaseSeries:\n- {major: 0, minor: 1, " +
+		"contract: v1beta2}\n"
 	at := filepath.Join(folder, "infrastructure-quorate", "v0.1.0")
 	if err := os.MkdirAll(at, 0o750); err != nil {
 		return "", err
@@ -44,7 +45,8 @@ func WriteRepository(folder, examples string) (string, error) {
 		}
 	}
 	config := filepath.Join(folder, "clusterctl.yaml")
-	text := fmt.Sprintf("providers:\n- name: quorate\n  type: InfrastructureProvider\n  url: %s\n", filepath.Join(at, "infrastructure-components.yaml"))
+	text := fmt.Sprintf("providers:\n- name: quorate\n  type: InfrastructureProvider\n  url: %s\n",
+		filepath.Join(at, "infrastructure-components.yaml"))
 	return config, os.WriteFile(config, []byte(text), 0o600)
 }
 
@@ -85,7 +87,7 @@ func flavors(examples string) (map[string]string, error) {
 }
 
 // separateWorkers gives the workers of the class a template of infrastructure of their own, as the spec about changes of a class expects,
-// and all machines the image of the specs' pods by its name: no registry can be asked for it.
+// and all machines the image of the specs' pods by its name. No registry can be asked for it.
 func (c *cluster) separateWorkers() error {
 	class, err := c.the("ClusterClass", "")
 	if err != nil {
@@ -119,7 +121,8 @@ func (c *cluster) nameImage(kind string, path ...string) error {
 	if err != nil {
 		return err
 	}
-	const name = `for i in $(ctr -n k8s.io images ls -q | grep '^registry.k8s.io/pause:'); do ctr -n k8s.io images tag "$i" registry.k8s.io/pause:3.10.1 || true; done`
+	const name = `for i in $(ctr -n k8s.io images ls -q | grep '^registry.k8s.io/pause:'); do ctr -n k8s.io images tag "$i" ` +
+		`registry.k8s.io/pause:3.10.1 || true; done`
 	return unstructured.SetNestedStringSlice(o.Object, append(commands, name), path...)
 }
 
@@ -132,7 +135,8 @@ const className = "classy"
 // ofClass adds the flavors topology and topology-taints, clusters of the example's ClusterClass, and the class itself, which clusterctl
 // brings along.
 func ofClass(examples string, files map[string]string) error {
-	all, err := readExample(filepath.Join(examples, "cluster-class.yaml"), strings.NewReplacer("namespace: default", "namespace: ${NAMESPACE}"))
+	all, err := readExample(filepath.Join(examples, "cluster-class.yaml"),
+		strings.NewReplacer("namespace: default", "namespace: ${NAMESPACE}"))
 	if err != nil {
 		return err
 	}
@@ -184,12 +188,14 @@ type cluster []*unstructured.Unstructured
 func readCluster(examples string) (cluster, error) {
 	first, err := readExample(filepath.Join(examples, "cluster.yaml"), strings.NewReplacer(
 		"name: demo-cp", "name: "+controlPlane, "name: demo", "name: ${CLUSTER_NAME}", "replicas: 3", "replicas: ${CONTROL_PLANE_MACHINE_COUNT}",
-		"cluster-name: demo", "cluster-name: ${CLUSTER_NAME}", "version: v1.37.2", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
+		"cluster-name: demo", "cluster-name: ${CLUSTER_NAME}", "version: v1.37.2", "version: ${KUBERNETES_VERSION}", "namespace: default",
+		"namespace: ${NAMESPACE}"))
 	if err != nil {
 		return nil, err
 	}
 	second, err := readExample(filepath.Join(examples, "with-workers.yaml"), strings.NewReplacer(
-		"name: small-workers", "name: "+workers, "deployment-name: small-workers", "deployment-name: "+workers, "replicas: 2", "replicas: ${WORKER_MACHINE_COUNT}",
+		"name: small-workers", "name: "+workers, "deployment-name: small-workers", "deployment-name: "+workers, "replicas: 2",
+		"replicas: ${WORKER_MACHINE_COUNT}",
 		"cluster-name: small", "cluster-name: ${CLUSTER_NAME}", "clusterName: small", "clusterName: ${CLUSTER_NAME}",
 		"version: v1.37.2", "version: ${KUBERNETES_VERSION}", "namespace: default", "namespace: ${NAMESPACE}"))
 	if err != nil {

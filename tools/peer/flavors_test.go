@@ -14,7 +14,8 @@ func TestRepository(t *testing.T) {
 	if _, err := WriteRepository(folder, "../../examples"); err != nil {
 		t.Fatal(err)
 	}
-	for _, flavor := range []string{"", "-kcp-md-taints", "-md-remediation", "-kcp-remediation", "-kcp-adoption", "-topology", "-topology-taints"} {
+	for _, flavor := range []string{"", "-kcp-md-taints", "-md-remediation", "-kcp-remediation", "-kcp-adoption", "-topology",
+		"-topology-taints"} {
 		raw, err := os.ReadFile(filepath.Join(folder, "infrastructure-quorate", "v0.1.0", "cluster-template"+flavor+".yaml"))
 		if err != nil {
 			t.Fatal(err)

@@ -43,7 +43,8 @@ func serveClusterInfo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, Data: map[string]string{"kubeconfig": string(kubeconfig)}}
+	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"},
+		Data: map[string]string{"kubeconfig": string(kubeconfig)}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
 	for _, o := range []client.Object{namespace, info} {
 		if err := plane.GetClient().Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {

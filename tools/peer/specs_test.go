@@ -20,7 +20,8 @@ var provider = ptr.To(Provider)
 var _ = ginkgo.Describe("QuickStart", func() {
 	e2e.QuickStartSpec(ctx, func() e2e.QuickStartSpecInput {
 		return e2e.QuickStartSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
 		}
 	})
 })
@@ -28,8 +29,9 @@ var _ = ginkgo.Describe("QuickStart", func() {
 var _ = ginkgo.Describe("QuickStartOfClass", func() {
 	e2e.QuickStartSpec(ctx, func() e2e.QuickStartSpecInput {
 		return e2e.QuickStartSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: ptr.To("topology"),
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 ptr.To("topology"),
 		}
 	})
 })
@@ -37,7 +39,8 @@ var _ = ginkgo.Describe("QuickStartOfClass", func() {
 var _ = ginkgo.Describe("MachineDeploymentScale", func() {
 	e2e.MachineDeploymentScaleSpec(ctx, func() e2e.MachineDeploymentScaleSpecInput {
 		return e2e.MachineDeploymentScaleSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
 		}
 	})
 })
@@ -45,7 +48,8 @@ var _ = ginkgo.Describe("MachineDeploymentScale", func() {
 var _ = ginkgo.Describe("MachineDeploymentRemediation", func() {
 	e2e.MachineDeploymentRemediationSpec(ctx, func() e2e.MachineDeploymentRemediationSpecInput {
 		return e2e.MachineDeploymentRemediationSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
 		}
 	})
 })
@@ -53,7 +57,8 @@ var _ = ginkgo.Describe("MachineDeploymentRemediation", func() {
 var _ = ginkgo.Describe("KCPAdoption", func() {
 	e2e.KCPAdoptionSpec(ctx, func() e2e.KCPAdoptionSpecInput {
 		return e2e.KCPAdoptionSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
 		}
 	})
 })
@@ -61,7 +66,8 @@ var _ = ginkgo.Describe("KCPAdoption", func() {
 var _ = ginkgo.Describe("KCPRemediation", func() {
 	e2e.KCPRemediationSpec(ctx, func() e2e.KCPRemediationSpecInput {
 		return e2e.KCPRemediationSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
 		}
 	})
 })
@@ -69,8 +75,9 @@ var _ = ginkgo.Describe("KCPRemediation", func() {
 var _ = ginkgo.Describe("KCPAndMachineDeploymentRollout", func() {
 	e2e.KCPAndMachineDeploymentRolloutSpec(ctx, func() e2e.KCPAndMachineDeploymentRolloutSpecInput {
 		return e2e.KCPAndMachineDeploymentRolloutSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: "kcp-md-taints",
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 "kcp-md-taints",
 		}
 	})
 })
@@ -78,8 +85,10 @@ var _ = ginkgo.Describe("KCPAndMachineDeploymentRollout", func() {
 var _ = ginkgo.Describe("ClusterUpgradeWithoutConformance", func() {
 	e2e.ClusterUpgradeConformanceSpec(ctx, func() e2e.ClusterUpgradeConformanceSpecInput {
 		return e2e.ClusterUpgradeConformanceSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: ptr.To("topology"), ControlPlaneMachineCount: ptr.To[int64](3), WorkerMachineCount: ptr.To[int64](1), SkipConformanceTests: true,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 ptr.To("topology"), ControlPlaneMachineCount: ptr.To[int64](3), WorkerMachineCount: ptr.To[int64](1),
+			SkipConformanceTests: true,
 		}
 	})
 })
@@ -87,8 +96,9 @@ var _ = ginkgo.Describe("ClusterUpgradeWithoutConformance", func() {
 var _ = ginkgo.Describe("ClusterClassRollout", func() {
 	e2e.ClusterClassRolloutSpec(ctx, func() e2e.ClusterClassRolloutSpecInput {
 		return e2e.ClusterClassRolloutSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: "topology-taints", FilterMetadataBeforeValidation: withoutOurs,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 "topology-taints", FilterMetadataBeforeValidation: withoutOurs,
 		}
 	})
 })
@@ -96,7 +106,8 @@ var _ = ginkgo.Describe("ClusterClassRollout", func() {
 var _ = ginkgo.Describe("ClusterClassChanges", func() {
 	e2e.ClusterClassChangesSpec(ctx, func() e2e.ClusterClassChangesSpecInput {
 		return e2e.ClusterClassChangesSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider:   provider,
 			Flavor:                   "topology",
 			ModifyControlPlaneFields: map[string]any{"spec.kubeadmConfigSpec.verbosity": int64(4)},
 			ModifyMachineDeploymentBootstrapConfigTemplateFields: map[string]any{"spec.template.spec.verbosity": int64(4)},
@@ -107,8 +118,9 @@ var _ = ginkgo.Describe("ClusterClassChanges", func() {
 var _ = ginkgo.Describe("NodeDrainTimeout", func() {
 	e2e.NodeDrainTimeoutSpec(ctx, func() e2e.NodeDrainTimeoutSpecInput {
 		return e2e.NodeDrainTimeoutSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: ptr.To("topology"),
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 ptr.To("topology"),
 		}
 	})
 })
@@ -116,8 +128,9 @@ var _ = ginkgo.Describe("NodeDrainTimeout", func() {
 var _ = ginkgo.Describe("ClusterDeletion", func() {
 	e2e.ClusterDeletionSpec(ctx, func() e2e.ClusterDeletionSpecInput {
 		return e2e.ClusterDeletionSpecInput{
-			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts, InfrastructureProvider: provider,
-			Flavor: ptr.To("topology"), ControlPlaneMachineCount: ptr.To[int64](3),
+			E2EConfig: config, ClusterctlConfigPath: configAt, BootstrapClusterProxy: plane, ArtifactFolder: artifacts,
+			InfrastructureProvider: provider,
+			Flavor:                 ptr.To("topology"), ControlPlaneMachineCount: ptr.To[int64](3),
 			ClusterDeletionPhases: []e2e.ClusterDeletionPhase{
 				phase("Machine", []string{"MachineDeployment", "MachineSet"}, "MachineDeployment", "MachineSet"),
 				phase("Machine", []string{"KubeadmControlPlane"}, "KubeadmControlPlane"),
@@ -140,7 +153,8 @@ func phase(blocking string, owners []string, kinds ...string) e2e.ClusterDeletio
 }
 
 // ours are what Quorate writes on objects beside what the spec about classes counts; docs/compatibility.md lists them.
-var ours = []string{"controlplane.cluster.x-k8s.io/quorate", "infrastructure.cluster.x-k8s.io/local-owner", "upgrade.cluster.x-k8s.io/prepares-images"}
+var ours = []string{"controlplane.cluster.x-k8s.io/quorate", "infrastructure.cluster.x-k8s.io/local-owner",
+	"upgrade.cluster.x-k8s.io/prepares-images"}
 
 // withoutOurs is the metadata of an object without what docs/compatibility.md lists as Quorate's own.
 func withoutOurs(o client.Object) clusterv1.ObjectMeta {

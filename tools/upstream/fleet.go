@@ -102,7 +102,8 @@ func (f *fleet) roll(ctx context.Context, o options, clusters []string, replicas
 }
 
 // await waits until each cluster has just that many machines, all ready and of the version.
-func (f *fleet) await(ctx context.Context, start time.Time, patience time.Duration, clusters []string, replicas int, version string) (time.Duration, error) {
+func (f *fleet) await(ctx context.Context, start time.Time, patience time.Duration, clusters []string, replicas int,
+	version string) (time.Duration, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
 	for {
@@ -147,7 +148,8 @@ func (f *fleet) missing(ctx context.Context, clusters []string, replicas int, ve
 	if len(short) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d clusters are not as wanted: %s", len(short), len(clusters), strings.Join(short[:min(3, len(short))], "; ")), nil
+	return fmt.Sprintf("%d of %d clusters are not as wanted: %s", len(short), len(clusters), strings.Join(short[:min(3, len(short))], "; ")),
+		nil
 }
 
 // each does something for all clusters, several at the same time.

@@ -1,5 +1,6 @@
-// Command upstream compares Quorate's controller with Cluster API's own, side by side in Cluster API's in-memory world: a real API server
-// and etcd, Cluster API's own core and bootstrap controllers, and machines, API servers and etcds that live in the memory of one process.
+// Command upstream compares Quorate's controller with Cluster API's own, side by side in Cluster API's in-memory world. That has a real API
+// server and etcd, Cluster API's own core and bootstrap controllers, and machines, API servers and etcds that live in the memory of one
+// process.
 //
 // It prints one line for each measurement, and the medians and ratios at the end. Logs and the API server's audit log stay in the output
 // folder.
@@ -98,10 +99,12 @@ func parse() (options, []scenario, error) {
 	sides := flag.String("sides", "upstream,quorate", "whose controllers run")
 	flag.StringVar(&o.root, "root", "../..", "folder of Quorate's sources")
 	flag.StringVar(&o.out, "out", "", "folder for programs and logs")
-	flag.BoolVar(&o.quick, "quick", false, "take the waits of Cluster API's other controllers out: connections that failed are tried again after a second, reconcilers are not limited")
+	flag.BoolVar(&o.quick, "quick", false, "take the waits of Cluster API's other controllers out: connections that failed are tried again "+
+		"after a second, reconcilers are not limited")
 	flag.DurationVar(&o.delays.Machine, "machine", 10*time.Millisecond, "how long a machine takes in memory")
 	flag.DurationVar(&o.delays.Parts, "parts", 10*time.Millisecond, "how long each of Node, API server and etcd takes")
-	flag.BoolVar(&o.overlap, "overlap", false, "let Quorate's rollouts go on beside the infrastructure of a machine that has left (spec.joins.overlap)")
+	flag.BoolVar(&o.overlap, "overlap", false,
+		"let Quorate's rollouts go on beside the infrastructure of a machine that has left (spec.joins.overlap)")
 	flag.IntVar(&o.repeat, "repeat", 3, "how often what is short is repeated")
 	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long control planes are watched at rest")
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "how long one step may take")
@@ -220,7 +223,7 @@ func many(ctx context.Context, o options, r *report, f *fleet, clusters, replica
 	return atRest(ctx, o, r, f, clusters)
 }
 
-// atRest watches control planes that nobody changes, once what follows a change has settled.
+// atRest watches control planes that do not change, once what follows a change has settled.
 func atRest(ctx context.Context, o options, r *report, f *fleet, clusters int) error {
 	if err := pause(ctx, o.rest/2); err != nil {
 		return err

@@ -76,7 +76,8 @@ func (w *world) start(ctx context.Context, o options) error {
 		return fmt.Errorf("starting the management cluster: %w", err)
 	}
 	w.config.QPS = -1
-	shared := []string{"--feature-gates", "ClusterTopology=true", "--skip-crd-migration-phases", "StorageVersionMigration,CleanupManagedFields"}
+	shared := []string{"--feature-gates", "ClusterTopology=true", "--skip-crd-migration-phases",
+		"StorageVersionMigration,CleanupManagedFields"}
 	if o.quick {
 		shared[1] = "ClusterTopology=true,ReconcilerRateLimiting=false"
 	}
@@ -88,7 +89,8 @@ func (w *world) start(ctx context.Context, o options) error {
 	if w.diagnostics, err = freeAddress(); err != nil {
 		return err
 	}
-	flags := []string{"--health-addr", "127.0.0.1:0", "--diagnostics-address", w.diagnostics, "--insecure-diagnostics", "--profiler-address", ""}
+	flags := []string{"--health-addr", "127.0.0.1:0", "--diagnostics-address", w.diagnostics, "--insecure-diagnostics", "--profiler-address",
+		""}
 	if w.side == upstream {
 		flags = append(flags, shared...)
 	}
@@ -116,7 +118,7 @@ func (w *world) run(o options, name string, flags ...string) (*process, error) {
 	}
 	defer func() { _ = log.Close() }()
 	if name != string(quorate) {
-		// Upstream's programs serve webhooks, which nobody calls here.
+		// Upstream's programs serve webhooks, which nothing calls here.
 		port, err := freeAddress()
 		if err != nil {
 			return nil, err
@@ -126,7 +128,8 @@ func (w *world) run(o options, name string, flags ...string) (*process, error) {
 			return nil, err
 		}
 		local := w.env.ControlPlane.GetAPIServer().CertDir
-		flags = append(flags, "--webhook-port", number, "--webhook-cert-dir", local, "--webhook-cert-name", "apiserver.crt", "--webhook-key-name", "apiserver.key")
+		flags = append(flags, "--webhook-port", number, "--webhook-cert-dir", local, "--webhook-cert-name", "apiserver.crt", "--webhook-key-name",
+			"apiserver.key")
 	}
 	cmd := exec.Command(filepath.Join(o.programs, name), append(flags, "--kubeconfig", kubeconfig)...)
 	cmd.Stdout, cmd.Stderr = log, log
@@ -170,8 +173,8 @@ func (w *world) stop() error {
 	return w.env.Stop()
 }
 
-// definitions are those of Cluster API's kinds, the in-memory backend's, and the side's KubeadmControlPlane. Nobody serves conversions, and
-// nobody needs one.
+// definitions are those of Cluster API's kinds, the in-memory backend's, and the side's KubeadmControlPlane. Conversions are neither served
+// nor needed.
 func (w *world) definitions(ctx context.Context, root string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	core, err := moduleDir(ctx, root, coreModule)
 	if err != nil {
@@ -181,7 +184,8 @@ func (w *world) definitions(ctx context.Context, root string) ([]*apiextensionsv
 	if err != nil {
 		return nil, err
 	}
-	folders := []string{core + "/core/config/crd/bases", core + "/bootstrap/kubeadm/config/crd/bases", backend + "/infrastructure/docker/config/crd/bases"}
+	folders := []string{core + "/core/config/crd/bases", core + "/bootstrap/kubeadm/config/crd/bases",
+		backend + "/infrastructure/docker/config/crd/bases"}
 	if w.side == upstream {
 		folders = append(folders, core+"/controlplane/kubeadm/config/crd/bases")
 	} else {
@@ -229,7 +233,7 @@ func definition(file string) (*apiextensionsv1.CustomResourceDefinition, error) 
 	return d, nil
 }
 
-// freeAddress is one of this host on which nobody listens.
+// freeAddress is one of this host on which nothing listens.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -64,7 +64,8 @@ type BackupStoreSpec struct {
 	// +optional
 	S3 *S3Store `json:"s3,omitempty"`
 
-	// folder keeps backups on the volume that an administrator gave the manager by its flag --backup-folder, in the folder NAMESPACE/NAME of this object.
+	// folder keeps backups on the volume that an administrator gave the manager by its flag --backup-folder, in the folder NAMESPACE/NAME of
+	// this object.
 	// +optional
 	Folder *FolderStore `json:"folder,omitempty"`
 }

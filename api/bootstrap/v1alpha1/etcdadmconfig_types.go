@@ -40,7 +40,7 @@ const (
 	WaitingForFirstMemberReason = "WaitingForFirstMember"
 	// WaitingForEndpointsReason: the etcd cluster was initialised, and its status names no member that could be joined.
 	WaitingForEndpointsReason = "WaitingForEndpoints"
-	// AuthorityMissingReason: the authority of an etcd cluster that runs has no secret. It cannot be made anew.
+	// AuthorityMissingReason: the authority of an etcd cluster that runs has no secret. It cannot be created again.
 	AuthorityMissingReason = "AuthorityMissing"
 	// AuthorityInvalidReason: the secret of the authority cannot be used; the message says why.
 	AuthorityInvalidReason = "AuthorityInvalid"
@@ -189,7 +189,7 @@ type EtcdadmConfigStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// InitializationStatus says whether there is bootstrap data.
+// InitializationStatus reports whether there is bootstrap data.
 //
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {

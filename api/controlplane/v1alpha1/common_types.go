@@ -74,12 +74,12 @@ type CommonSpec struct {
 	// +optional
 	MachineNaming MachineNamingSpec `json:"machineNaming,omitempty,omitzero"`
 
-	// inPlace says whether machines that are behind are changed in place instead of being replaced. The policies Preferred and Only need a
+	// inPlace reports whether machines that are behind are changed in place instead of being replaced. The policies Preferred and Only need a
 	// KubeadmConfigTemplate in machineTemplate.spec.bootstrap.configRef.
 	// +optional
 	InPlace v1beta2.InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 
-	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
+	// approval reports whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// State says whether a control plane acts on machines.
+// State reports whether a control plane acts on machines.
 type State string
 
 const (
@@ -37,7 +37,7 @@ type ControlPlaneSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+].+)?$')",messageExpression="'version is ' + self + ': it must be of the form v1.36.3'"
 	Version string `json:"version,omitempty"`
 
-	// state says whether the control plane acts. Active: it creates, replaces, adopts and deletes machines. Inactive: it
+	// state reports whether the control plane acts. Active: it creates, replaces, adopts and deletes machines. Inactive: it
 	// reports in its status what it would do, and changes nothing. Without it a control plane that has no machines of its own and
 	// never made one is inactive while there are machines that it would adopt; any other is active.
 	// +optional

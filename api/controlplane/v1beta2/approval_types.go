@@ -2,23 +2,25 @@ package v1beta2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ApprovedAnnotation on a control plane of any kind, or an EtcdCluster, holds what a person has approved: the revision that `quorate plan` tells. While
-// spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is taken away when all machines are as wanted.
+// ApprovedAnnotation on a control plane of any kind, or an EtcdCluster, holds what a person has approved: the revision that `quorate plan`
+// tells. While spec.approval.policy is Required, machines are replaced, or changed in place, for that revision of the spec only. It is
+// taken away when all machines are as wanted.
 const ApprovedAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved"
 
-// ApprovedByAnnotation beside ApprovedAnnotation holds when that was given, and by which user: 2026-11-23T04:05:06Z jane@example.org. Admission writes it,
-// whatever a request says, and it goes with the approval.
+// ApprovedByAnnotation beside ApprovedAnnotation holds when that was given, and by which user: 2026-11-23T04:05:06Z jane@example.org.
+// Admission writes it, whatever a request says, and it goes with the approval.
 const ApprovedByAnnotation = "controlplane.cluster.x-k8s.io/quorate-approved-by"
 
 // ApproveVerb is the verb that a user must have on a control plane, or an EtcdCluster, to approve, and to end that approvals are needed.
 const ApproveVerb = "approve"
 
-// ReplacementsAnnotation on a control plane of any kind, or an EtcdCluster, says which of its machines were replaced, or changed in place, because of the spec within
-// the last 24 hours, and when that was begun: demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z. It is written while
-// spec.approval.maxReplacementsPerDay is set, and counted against that.
+// ReplacementsAnnotation on a control plane of any kind, or an EtcdCluster, says which of its machines were replaced, or changed in place,
+// because of the spec within the last 24 hours, and when that began. An example:
+// demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z. It is written while spec.approval.maxReplacementsPerDay is set, and
+// counted against that.
 const ReplacementsAnnotation = "controlplane.cluster.x-k8s.io/quorate-replacements"
 
-// ApprovalPolicy says whether a person must approve before machines are replaced or changed in place.
+// ApprovalPolicy reports whether a person must approve before machines are replaced or changed in place.
 //
 // +kubebuilder:validation:Enum=None;Required
 type ApprovalPolicy string
@@ -31,27 +33,27 @@ const (
 	ApprovalRequired ApprovalPolicy = "Required"
 )
 
-// ApprovalSpec says whether a person must approve before machines are replaced or changed in place, when that may begin, and how many are
-// in a day.
+// ApprovalSpec reports whether a person must approve before machines are replaced or changed in place, when that may begin, and how many
+// are in a day.
 //
 // +kubebuilder:validation:MinProperties=1
 type ApprovalSpec struct {
-	// policy says whether a person must approve a revision of the spec before outdated machines are replaced or changed in place. Required:
+	// policy reports whether a person must approve a revision of the spec before outdated machines are replaced or changed in place. Required:
 	// approve with `quorate approve`, or set the annotation controlplane.cluster.x-k8s.io/quorate-approved to the revision that `quorate
 	// plan` prints. Scaling, and the replacement of broken machines, need no approval. Defaults to None.
 	// +optional
 	Policy ApprovalPolicy `json:"policy,omitempty"`
 
-	// maxReplacementsPerDay is how many machines that are not as the spec wants them are replaced, or changed in place, within 24 hours at most. Then the rollout
-	// waits, and says until when. Scaling, the replacement of machines that are broken, and machines that people delete, are neither counted nor held. Where it is
-	// not set there is no limit.
+	// maxReplacementsPerDay is how many machines that are not as the spec wants them are replaced, or changed in place, within 24 hours at
+	// most. Then the rollout waits, and says until when. Scaling, the replacement of machines that are broken, and machines that people
+	// delete, are neither counted nor held. Where it is not set there is no limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxReplacementsPerDay *int32 `json:"maxReplacementsPerDay,omitempty"`
 
-	// windows are when machines that are not as the spec wants them may begin to be replaced or changed in place. What was begun ends. Scaling,
-	// and the replacement of machines that are broken, wait for no window. Defaults to any time.
+	// windows are when machines that are not as the spec wants them may begin to be replaced or changed in place. What was begun ends.
+	// Scaling, and the replacement of machines that are broken, wait for no window. Defaults to any time.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

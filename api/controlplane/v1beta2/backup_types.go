@@ -4,12 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BackupRequestedAnnotation on a control plane of any kind, or an EtcdCluster, asks for a backup beside those of the schedule. Its value is when that was
-// asked, as RFC 3339 has it: a backup that was tried later has answered it.
+// BackupRequestedAnnotation on a control plane of any kind, or an EtcdCluster, asks for a backup beside those of the schedule. Its value is
+// when that was asked, as RFC 3339 has it: a backup that was tried later has answered it.
 const BackupRequestedAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-requested"
 
-// BackupIdentityAnnotation on a control plane of any kind, or an EtcdCluster, is the UID under which a store has its backups: that of its Cluster when the
-// first was taken. A move to another management cluster, which changes the UID, and a restore keep it.
+// BackupIdentityAnnotation on a control plane of any kind, or an EtcdCluster, is the UID under which a store has its backups: that of its
+// Cluster when the first was taken. A move to another management cluster, which changes the UID, and a restore keep it.
 const BackupIdentityAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-identity"
 
 // BackupsFinalizer on a control plane of any kind, or an EtcdCluster, keeps it until its backups are deleted, where
@@ -22,13 +22,13 @@ const BackupsFinalizer = "controlplane.cluster.x-k8s.io/quorate-backups"
 const BackupRequiredAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-required"
 
 // BackupVerifiedAnnotation on a control plane of any kind, or an EtcdCluster, is its newest verified backup, as the manifest in the store
-// has it: the store's kind and name, the identity of BackupIdentityAnnotation, the backup's name and when it was taken, such as
-// store=BackupStore/bucket,uid=UID,name=NAME,taken=TIME. Quorate writes it after each look at the store while spec.backup.before is set, and changes
-// machines by it: a move keeps it.
+// has it. It holds the store's kind and name, the identity of BackupIdentityAnnotation, the backup's name and when it was taken,
+// such as store=BackupStore/bucket,uid=UID,name=NAME,taken=TIME. Quorate writes it after each look at the store while spec.backup.before is
+// set, and changes machines by it: a move keeps it.
 const BackupVerifiedAnnotation = "controlplane.cluster.x-k8s.io/quorate-backup-verified"
 
-// BackupCurrentCondition reports whether there is a verified backup of etcd that is not older than two intervals of the schedule. It is there while
-// spec.backup is set. Nothing is decided by it.
+// BackupCurrentCondition reports whether there is a verified backup of etcd that is not older than two intervals of the schedule. It is
+// there while spec.backup is set. Nothing is decided by it.
 const BackupCurrentCondition = "BackupCurrent"
 
 // Reasons of the condition BackupCurrent, and of status.backup.lastAttempt.
@@ -75,7 +75,7 @@ const (
 	BackupsDelete BackupDeletionPolicy = "Delete"
 )
 
-// LastBackup says whether a last backup is taken before the machines are deleted.
+// LastBackup reports whether a last backup is taken before the machines are deleted.
 //
 // +kubebuilder:validation:Enum=None;Required
 type LastBackup string
@@ -110,8 +110,8 @@ type BackupSpec struct {
 	// +required
 	StoreRef BackupStoreReference `json:"storeRef,omitempty,omitzero"`
 
-	// schedule is when backups are taken, in the five fields of cron, such as "0 */6 * * *", or a word such as @daily. A backup may be up to 5 minutes later, so
-	// that not all clusters begin at once. Where there is none yet, one is taken as soon as possible.
+	// schedule is when backups are taken, in the five fields of cron, such as "0 */6 * * *", or a word such as @daily. A backup may be up to 5
+	// minutes later, so that not all clusters begin at once. Where there is none yet, one is taken as soon as possible.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -142,8 +142,8 @@ type BackupSpec struct {
 	// +optional
 	LastBackup LastBackup `json:"lastBackup,omitempty"`
 
-	// encryption encrypts backups. Only encrypted backups hold the keys without which a snapshot restores nothing: without encryption the authorities of the
-	// cluster must be kept elsewhere.
+	// encryption encrypts backups. Only encrypted backups hold the keys without which a snapshot restores nothing: without encryption the
+	// authorities of the cluster must be kept elsewhere.
 	// +optional
 	Encryption BackupEncryption `json:"encryption,omitempty,omitzero"`
 
@@ -189,8 +189,8 @@ type BackupStoreReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// BackupRetention says how many backups are kept; a backup is kept if one of the numbers keeps it. The newest one and the newest verified one are always
-// kept, and nothing is deleted that is not a backup of this very cluster.
+// BackupRetention says how many backups are kept; a backup is kept if one of the numbers keeps it. The newest one and the newest verified
+// one are always kept, and nothing is deleted that is not a backup of this very cluster.
 //
 // +kubebuilder:validation:MinProperties=1
 type BackupRetention struct {
@@ -225,7 +225,8 @@ type BackupRetention struct {
 //
 // +kubebuilder:validation:MinProperties=1
 type BackupEncryption struct {
-	// recipients are public keys of age (https://age-encryption.org), such as age1.... Each of their identities can decrypt the backups. Quorate has none of them.
+	// recipients are public keys of age (https://age-encryption.org), such as age1.... Each of their identities can decrypt the backups.
+	// Quorate has none of them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

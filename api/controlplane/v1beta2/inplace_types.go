@@ -11,9 +11,10 @@ const (
 	InPlaceNever InPlacePolicy = "Never"
 	// InPlacePreferred changes them in place, and replaces those that differ in a field that cannot be changed in place.
 	InPlacePreferred InPlacePolicy = "Preferred"
-	// InPlaceOnly changes them in place and never replaces a machine: what cannot be changed in place, and a machine that breaks, wait for a person.
+	// InPlaceOnly changes them in place and never replaces a machine: what cannot be changed in place, and a machine that breaks, wait for a
+	// person.
 	InPlaceOnly InPlacePolicy = "Only"
-	// InPlaceExternal leaves them to somebody else, who is told by an annotation of the control plane, and replaces none of them.
+	// InPlaceExternal leaves them to another controller, which finds them in an annotation of the control plane, and replaces none of them.
 	InPlaceExternal InPlacePolicy = "External"
 )
 
@@ -30,7 +31,7 @@ const (
 	UpdaterExtension InPlaceUpdater = "Extension"
 )
 
-// InPlaceDrainPolicy says whether pods leave a node before it is upgraded in place.
+// InPlaceDrainPolicy reports whether pods leave a node before it is upgraded in place.
 //
 // +kubebuilder:validation:Enum=Never;BestEffort;Required
 type InPlaceDrainPolicy string
@@ -49,7 +50,7 @@ const (
 //
 // +kubebuilder:validation:MinProperties=1
 type InPlaceDrainSpec struct {
-	// policy says whether pods leave a node before its kubelet restarts. Never: they stay, and their containers keep running. BestEffort:
+	// policy reports whether pods leave a node before its kubelet restarts. Never: they stay, and their containers keep running. BestEffort:
 	// they are evicted; those that are left when the time is over stay, and a node whose pods have no room on other nodes is not drained.
 	// Required: they are evicted; if some are left when the time is over the upgrade fails and the node is uncordoned. The upgrade waits
 	// that long for room on other nodes before it evicts anything. The only node of a cluster is never drained. Defaults to Never.
@@ -63,7 +64,7 @@ type InPlaceDrainSpec struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// InPlaceSpec says whether machines are changed in place.
+// InPlaceSpec reports whether machines are changed in place.
 //
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.updater) || self.updater != 'Extension' || has(self.policy) && self.policy in ['Preferred', 'Only']",message="updater Extension needs policy Preferred or Only: with Never and External machines are not updated on this control plane's request"
@@ -84,7 +85,7 @@ type InPlaceSpec struct {
 	// +optional
 	Updater InPlaceUpdater `json:"updater,omitempty"`
 
-	// drain says whether pods leave a node before Quorate upgrades it in place, and how long that may take.
+	// drain reports whether pods leave a node before Quorate upgrades it in place, and how long that may take.
 	// +optional
 	Drain InPlaceDrainSpec `json:"drain,omitempty,omitzero"`
 }

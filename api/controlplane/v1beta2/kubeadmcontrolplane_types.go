@@ -23,8 +23,8 @@ const InitializingAnnotation = "controlplane.cluster.x-k8s.io/quorate-initializi
 // it has its time to join.
 const BootstrapStartedAnnotation = "controlplane.cluster.x-k8s.io/quorate-bootstrap-started"
 
-// TokenMadeAnnotation on the KubeadmConfig of a machine that joins is when Quorate made its bootstrap token, as RFC 3339 has it. Where the bootstrap provider
-// has made nothing of it after five minutes it gets another one, because a token is valid for a quarter of an hour.
+// TokenMadeAnnotation on the KubeadmConfig of a machine that joins is when Quorate made its bootstrap token, as RFC 3339 has it. Where the
+// bootstrap provider has made nothing of it after five minutes it gets another one, because a token is valid for a quarter of an hour.
 const TokenMadeAnnotation = "controlplane.cluster.x-k8s.io/quorate-token-made"
 
 // BootstrapHeld is the value of Cluster API's annotation paused on the bootstrap object of a machine that was made ahead. Without it the
@@ -44,8 +44,8 @@ const CreatedAnnotation = "controlplane.cluster.x-k8s.io/quorate-created"
 // Deployment. It is not there where others keep them. Nothing is decided by it.
 const AddonsHealthyCondition = "AddonsHealthy"
 
-// ExternalEtcdHealthyCondition reports what the endpoints of an etcd that does not run on the control plane's machines say of its
-// health. While none of them is healthy no machine is added, replaced or removed for the spec.
+// ExternalEtcdHealthyCondition reports the health of an etcd that does not run on the control plane's machines, as its endpoints
+// report it. While none of them is healthy no machine is added, replaced or removed for the spec.
 const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
 
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
@@ -76,11 +76,11 @@ type Additions struct {
 	// +optional
 	ManagedExternalEtcdRef ManagedEtcdReference `json:"managedExternalEtcdRef,omitempty,omitzero"`
 
-	// inPlace says whether machines that are behind are changed in place instead of being replaced.
+	// inPlace reports whether machines that are behind are changed in place instead of being replaced.
 	// +optional
 	InPlace InPlaceSpec `json:"inPlace,omitempty,omitzero"`
 
-	// approval says whether a person must approve before machines are replaced or changed in place, and how many are in a day.
+	// approval reports whether a person must approve before machines are replaced or changed in place, and how many are in a day.
 	// +optional
 	Approval ApprovalSpec `json:"approval,omitempty,omitzero"`
 

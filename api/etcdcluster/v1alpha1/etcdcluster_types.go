@@ -48,7 +48,8 @@ type CommonSpec struct {
 	// +optional
 	Rollout controlplane.KubeadmControlPlaneRolloutSpec `json:"rollout,omitempty,omitzero"`
 
-	// approval says whether a person must approve before machines are replaced, also those whose certificates expire, and how many are in a day.
+	// approval reports whether a person must approve before machines are replaced, also those whose certificates expire, and how many are in a
+	// day.
 	// +optional
 	Approval v1beta2.ApprovalSpec `json:"approval,omitempty,omitzero"`
 

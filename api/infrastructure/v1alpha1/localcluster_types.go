@@ -69,7 +69,7 @@ type LocalClusterStatus struct {
 	FailureDomains []clusterv1.FailureDomain `json:"failureDomains,omitempty"`
 }
 
-// Initialization says whether an object's infrastructure is there.
+// Initialization reports whether an object's infrastructure is there.
 //
 // +kubebuilder:validation:MinProperties=1
 type Initialization struct {

@@ -16,8 +16,8 @@ const (
 	ProvisioningDelayAnnotation = "infrastructure.cluster.x-k8s.io/local-provisioning-delay"
 	// DeletionDelayAnnotation is how long the machine, with all that runs on it, lives on once its deletion was asked for.
 	DeletionDelayAnnotation = "infrastructure.cluster.x-k8s.io/local-deletion-delay"
-	// OwnerAnnotation is the UID that the LocalMachine had when its machine on the host was made. A move to another API server changes the UID and keeps
-	// the annotation: it says which machine is the LocalMachine's.
+	// OwnerAnnotation is the UID that the LocalMachine had when its machine on the host was made. A move to another API server changes the UID
+	// and keeps the annotation: it says which machine is the LocalMachine's.
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/local-owner"
 )
 

@@ -19,23 +19,25 @@ var GroupVersion = schema.GroupVersion{Group: "upgrade.cluster.x-k8s.io", Versio
 // upgrades them in place: policy External. Its value is the wanted Kubernetes version.
 const NeededAnnotation = "controlplane.cluster.x-k8s.io/in-place-upgrade-needed"
 
-// PolicyAnnotation on a MachineDeployment says which of its machines that are behind are changed in place: Never (the default), Preferred, Only or
-// External, as spec.inPlace.policy says it of control planes. It needs the rollout strategy OnDelete: with any other Cluster API replaces them, or asks
-// Quorate's Runtime Extension first, if that is registered, which heeds it on MachineSets and on the Machines of control planes.
+// PolicyAnnotation on a MachineDeployment says which of its machines that are behind are changed in place: Never (the default), Preferred,
+// Only or External, as spec.inPlace.policy says it of control planes. It needs the rollout strategy OnDelete. With any other Cluster API
+// replaces them, or asks Quorate's Runtime Extension first, if that is registered, which heeds it on MachineSets and on the Machines of
+// control planes.
 const PolicyAnnotation = "upgrade.cluster.x-k8s.io/in-place-policy"
 
-// MaxUnavailableAnnotation on a MachineDeployment is how many of its machines may be away at once while they are upgraded in place. Defaults to 1.
+// MaxUnavailableAnnotation on a MachineDeployment is how many of its machines may be away at once while they are upgraded in place.
+// Defaults to 1.
 const MaxUnavailableAnnotation = "upgrade.cluster.x-k8s.io/max-unavailable"
 
-// DrainPolicyAnnotation on a MachineDeployment says whether pods leave a node before it is upgraded in place: Never, BestEffort (the default) or Required,
-// as spec.inPlace.drain.policy says it of control planes. Quorate's Runtime Extension reads it from Machines.
+// DrainPolicyAnnotation on a MachineDeployment reports whether pods leave a node before it is upgraded in place: Never, BestEffort (the
+// default) or Required, as spec.inPlace.drain.policy says it of control planes. Quorate's Runtime Extension reads it from Machines.
 const DrainPolicyAnnotation = "upgrade.cluster.x-k8s.io/drain-policy"
 
 // DrainTimeoutAnnotation beside DrainPolicyAnnotation is how many seconds draining one node may take, from 1 to 86400. Defaults to 300.
 const DrainTimeoutAnnotation = "upgrade.cluster.x-k8s.io/drain-timeout-seconds"
 
 // PrepareAnnotation on an infrastructure machine says that its provider brings images to the node itself, because the
-// node has no registry: the upgrade waits until the provider has set the condition UpgraderAvailable or ImagesAvailable of the NodeUpgrade.
+// node has no registry. The upgrade waits until the provider has set the condition UpgraderAvailable or ImagesAvailable of the NodeUpgrade.
 const PrepareAnnotation = "upgrade.cluster.x-k8s.io/prepares-images"
 
 // RetryAnnotation on a NodeUpgrade that failed has it tried again. It is removed when that begins. Its value does not matter.
@@ -45,12 +47,13 @@ const RetryAnnotation = "upgrade.cluster.x-k8s.io/retry"
 // decides nothing any more. Its value is when that was written, as RFC 3339 has it.
 const RecordedAnnotation = "upgrade.cluster.x-k8s.io/recorded"
 
-// BegunAnnotation on a NodeUpgrade says that its first pod was made, or is about to be. A move to another management cluster and a backup keep it, and not the status. Its value
-// is by what the node knows the upgrade, a dot, and a hash of the spec that was begun: a copy with another spec has not begun.
+// BegunAnnotation on a NodeUpgrade says that its first pod was made, or is about to be. A move to another management cluster and a backup
+// keep it, and not the status. Its value is by what the node knows the upgrade, a dot, and a hash of the spec that was begun: a copy with
+// another spec has not begun.
 const BegunAnnotation = "upgrade.cluster.x-k8s.io/begun"
 
-// CompletedAnnotation on a NodeUpgrade says that its node ran what is wanted, and that nothing of it is left in the managed cluster; kept as BegunAnnotation is. Its value is a
-// hash of the spec.
+// CompletedAnnotation on a NodeUpgrade says that its node ran what is wanted, and that nothing of it is left in the managed cluster; kept
+// as BegunAnnotation is. Its value is a hash of the spec.
 const CompletedAnnotation = "upgrade.cluster.x-k8s.io/completed"
 
 // WantedLabel on a NodeUpgrade or ControlPlaneUpgrade identifies what the control plane wanted when it was made.
@@ -68,8 +71,8 @@ const (
 	// ImagesAvailable: the upgrader's image, and those of the new version, are on the node. Set by an
 	// infrastructure provider that says so by PrepareAnnotation.
 	ImagesAvailable = "ImagesAvailable"
-	// UpgraderAvailable: the upgrader's image is on the node, and those of the new version follow. A provider that brings images may set it, so
-	// that the upgrade begins, and waits on the node for the others, before ImagesAvailable.
+	// UpgraderAvailable: the upgrader's image is on the node, and those of the new version follow. A provider that brings images may set it,
+	// so that the upgrade begins, and waits on the node for the others, before ImagesAvailable.
 	UpgraderAvailable = "UpgraderAvailable"
 	// Completed: the node, or all of them, run what is wanted, and were verified.
 	Completed = "Completed"

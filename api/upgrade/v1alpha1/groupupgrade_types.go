@@ -5,7 +5,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// ControlPlaneUpgradeSpec is what the nodes of a control plane shall run. It cannot be changed.
+// ControlPlaneUpgradeSpec is what the nodes of a control plane must run. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a ControlPlaneUpgrade cannot be changed: delete it, and create another"
 type ControlPlaneUpgradeSpec struct {
@@ -29,15 +29,15 @@ type ControlPlaneUpgradeSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	EtcdVersion string `json:"etcdVersion,omitempty"`
-	// controlPlaneSpecData is the control plane's spec that the nodes are brought to, as JSON, for people and tools that follow the upgrade. Values that may
-	// be secret are left out.
+	// controlPlaneSpecData is the control plane's spec that the nodes are brought to, as JSON, for people and tools that follow the upgrade.
+	// Values that may be secret are left out.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	ControlPlaneSpecData string `json:"controlPlaneSpecData,omitempty"`
 }
 
-// MachineDeploymentUpgradeSpec is what the nodes of a MachineDeployment shall run. It cannot be changed.
+// MachineDeploymentUpgradeSpec is what the nodes of a MachineDeployment must run. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a MachineDeploymentUpgrade cannot be changed: delete it, and create another"
 type MachineDeploymentUpgradeSpec struct {
@@ -125,16 +125,16 @@ type GroupUpgradeStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type="boolean",JSONPath=".status.ready",description="All nodes run what is wanted"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
-// ControlPlaneUpgrade reports the upgrade in place of the nodes of a control plane, one after the other. Quorate creates it where the control plane's
-// spec.inPlace.policy is Preferred or Only, and machines are behind. One that a person creates is refused: set spec.version of the control plane
-// instead, or create a NodeUpgrade for one node.
+// ControlPlaneUpgrade reports the upgrade in place of the nodes of a control plane, one after the other. Quorate creates it where the
+// control plane's spec.inPlace.policy is Preferred or Only, and machines are behind. One that a person creates is refused: set spec.version
+// of the control plane instead, or create a NodeUpgrade for one node.
 type ControlPlaneUpgrade struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the nodes shall run.
+	// spec is what the nodes must run.
 	// +required
 	Spec ControlPlaneUpgradeSpec `json:"spec,omitempty,omitzero"`
 	// status is how far it is.
@@ -175,16 +175,16 @@ type ControlPlaneUpgradeList struct {
 // +kubebuilder:printcolumn:name="Ready",type="boolean",JSONPath=".status.ready",description="All nodes run what is wanted"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 
-// MachineDeploymentUpgrade reports the upgrade in place of the nodes of a MachineDeployment. Quorate creates it where the MachineDeployment has the
-// annotation upgrade.cluster.x-k8s.io/in-place-policy with Preferred or Only, and machines are behind. One that a person creates is refused: set
-// spec.template.spec.version of the MachineDeployment instead, or create a NodeUpgrade for one node.
+// MachineDeploymentUpgrade reports the upgrade in place of the nodes of a MachineDeployment. Quorate creates it where the MachineDeployment
+// has the annotation upgrade.cluster.x-k8s.io/in-place-policy with Preferred or Only, and machines are behind. One that a person creates is
+// refused: set spec.template.spec.version of the MachineDeployment instead, or create a NodeUpgrade for one node.
 type MachineDeploymentUpgrade struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the nodes shall run.
+	// spec is what the nodes must run.
 	// +required
 	Spec MachineDeploymentUpgradeSpec `json:"spec,omitempty,omitzero"`
 	// status is how far it is.

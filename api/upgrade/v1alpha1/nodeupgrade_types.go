@@ -24,7 +24,7 @@ const (
 	Worker       NodeType = "Worker"
 )
 
-// DrainPolicy says whether pods leave a node before its kubelet restarts.
+// DrainPolicy reports whether pods leave a node before its kubelet restarts.
 //
 // +kubebuilder:validation:Enum=Never;BestEffort;Required
 type DrainPolicy string
@@ -41,8 +41,8 @@ const (
 
 // DrainSpec says how a node is drained.
 type DrainSpec struct {
-	// policy defaults to Never on control plane nodes, and to BestEffort on workers. The only node of a cluster is never drained. Where pods have no room on
-	// other nodes, BestEffort does not drain, and Required waits for room for timeoutSeconds before it evicts anything.
+	// policy defaults to Never on control plane nodes, and to BestEffort on workers. The only node of a cluster is never drained. Where pods
+	// have no room on other nodes, BestEffort does not drain, and Required waits for room for timeoutSeconds before it evicts anything.
 	// +optional
 	Policy DrainPolicy `json:"policy,omitempty"`
 	// timeoutSeconds is how long draining may take. Defaults to 300.
@@ -68,11 +68,13 @@ type KubeletArgument struct {
 	Value *string `json:"value,omitempty"`
 }
 
-// NodeUpgradeKubelet is what of the kubelet's arguments changes. Those that are named nowhere stay as they are on the node, kubeadm's own among them.
+// NodeUpgradeKubelet is what of the kubelet's arguments changes. Those that are named nowhere stay as they are on the node, kubeadm's own
+// among them.
 //
 // +kubebuilder:validation:MinProperties=1
 type NodeUpgradeKubelet struct {
-	// extraArgs are arguments that the kubelet is to have, beside others. One name may be there more than once; what the node has of that name goes.
+	// extraArgs are arguments that the kubelet is to have, beside others. One name may be there more than once; what the node has of that name
+	// goes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -96,15 +98,15 @@ type NodeUpgradeFile struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Path string `json:"path,omitempty"`
-	// hash identifies all that the control plane said of the file when the upgrade was made, or of where its content is. If it says something else by the time
-	// the upgrade begins, that fails.
+	// hash identifies all that the control plane said of the file when the upgrade was made, or of where its content is. If it says something
+	// else by the time the upgrade begins, that fails.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	Hash string `json:"hash,omitempty"`
 }
 
-// NodeUpgradeSpec is what one node shall run. It cannot be changed.
+// NodeUpgradeSpec is what one node must run. It cannot be changed.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of a NodeUpgrade cannot be changed: delete it, and create another"
 type NodeUpgradeSpec struct {
@@ -117,8 +119,8 @@ type NodeUpgradeSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+].+)?$')",messageExpression="'kubernetesVersion is ' + self + ': it must be of the form v1.36.3'"
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// etcdVersion is the image tag of stacked etcd, such as 3.6.16-0. Defaults to what kubeadm's configuration in the cluster says, or else to the one of
-	// the wanted version's kubeadm.
+	// etcdVersion is the image tag of stacked etcd, such as 3.6.16-0. Defaults to what kubeadm's configuration in the cluster says, or else to
+	// the one of the wanted version's kubeadm.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -126,8 +128,8 @@ type NodeUpgradeSpec struct {
 	// nodeType says what the node is.
 	// +required
 	NodeType NodeType `json:"nodeType,omitempty"`
-	// firstNodeToBeUpgraded: it is the first of its control plane, so that what the whole cluster has once, such as kubeadm's configuration, is
-	// brought up to date with it. Ignored for workers.
+	// firstNodeToBeUpgraded: it is the first of its control plane, so that what the whole cluster has once, such as kubeadm's configuration,
+	// is brought up to date with it. Ignored for workers.
 	// +optional
 	FirstNodeToBeUpgraded *bool `json:"firstNodeToBeUpgraded,omitempty"`
 	// kubelet says which arguments of the kubelet change. Without it they stay as they are.
@@ -140,7 +142,7 @@ type NodeUpgradeSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=200
 	Files []NodeUpgradeFile `json:"files,omitempty"`
-	// drain says whether pods leave the node before.
+	// drain reports whether pods leave the node before.
 	// +optional
 	Drain DrainSpec `json:"drain,omitempty,omitzero"`
 	// upgraderImage is the image with the upgrader and what it installs. Defaults to what the ConfigMap quorate-upgrader-images, in this
@@ -158,8 +160,8 @@ type NodeUpgradeSpec struct {
 
 // NodeUpgradeStatus is how far an upgrade is.
 type NodeUpgradeStatus struct {
-	// conditions are Progressing, Completed, and one for each step, in the order of the steps: since when it is as it is, how long it took, and the end of
-	// what it printed.
+	// conditions are Progressing, Completed, and one for each step, in the order of the steps: since when it is as it is, how long it took,
+	// and the end of what it printed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -184,7 +186,8 @@ type NodeUpgradeStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempts *int32 `json:"attempts,omitempty"`
-	// retriedAttempt is the attempt with which a person had it tried again last. From there on, pods that were cut off are replaced a few times.
+	// retriedAttempt is the attempt with which a person had it tried again last. From there on, pods that were cut off are replaced a few
+	// times.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	RetriedAttempt *int32 `json:"retriedAttempt,omitempty"`
@@ -214,7 +217,7 @@ type NodeUpgrade struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the node shall run.
+	// spec is what the node must run.
 	// +required
 	Spec NodeUpgradeSpec `json:"spec,omitempty,omitzero"`
 	// status is how far it is.

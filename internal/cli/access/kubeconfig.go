@@ -29,7 +29,7 @@ func (a *app) kubeconfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubeconfig [NAME]",
 		Short: "Print the kubeconfig of a cluster, or write it to a file",
-		Long: `Print the administrator's kubeconfig of a cluster: whoever has it may do everything there.
+		Long: `Print the administrator's kubeconfig of a cluster. It gives all rights there.
 Written to a file, it can be read by its owner only.`,
 		Example: `  quorate kubeconfig demo --write ~/.kube/demo
   KUBECONFIG=<(quorate kubeconfig demo) kubectl get nodes

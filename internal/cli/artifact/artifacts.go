@@ -213,7 +213,8 @@ func (a *app) artifactsBuildCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&providers, "providers", false, "also what 'quorate up --self-managed' installs: clusterctl, Helm, images of Cluster API's providers and of cert-manager")
+	cmd.Flags().BoolVar(&providers, "providers", false,
+		"also what 'quorate up --self-managed' installs: clusterctl, Helm, images of Cluster API's providers and of cert-manager")
 	return cmd
 }
 
@@ -265,7 +266,8 @@ func (a *app) buildProviders(ctx context.Context) error {
 		ticker := command.NewTicker(s)
 		defer ticker.Stop()
 		begun := time.Now()
-		p, err := artifacts.EnsureProviders(ctx, artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Bundle: a.Bundle(), Progress: ticker.Product})
+		p, err := artifacts.EnsureProviders(ctx, artifacts.Options{Prebuilt: a.Environment("QUORATE_ARTIFACTS"), Bundle: a.Bundle(),
+			Progress: ticker.Product})
 		if err != nil {
 			return "", fmt.Errorf("preparing the providers of a management cluster after %s: %w", time.Since(begun).Round(time.Second), err)
 		}
@@ -280,7 +282,7 @@ func (a *app) artifactsPruneCommand() *cobra.Command {
 		Short: "Remove what the pins of this quorate do not ask for any more",
 		Long: `Remove from the cache what was built for other pins, another toolchain or other libraries of this host, and is not asked for
 any more. What the environment of --state, or any other that takes its artifacts from this cache, was made with stays until
-'quorate down', whether its machines run or not; so does what is being built at the moment. Prebuilt artifacts are not touched.`,
+'quorate down', whether its machines run or not. What is being built at the moment stays as well. Prebuilt artifacts are not touched.`,
 		Example: `  quorate artifacts prune --dry-run    # only say what would go
   quorate artifacts prune`,
 		Args: command.NoArguments,
@@ -330,7 +332,8 @@ func (a *app) usedArtifacts(o artifacts.Options) ([]artifacts.Set, error) {
 	for _, state := range append(users, a.State) { // who made it may be of a time when users were not noted
 		sets, err := embed.Used(state)
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, command.HostLacks(fmt.Errorf("%s, which may use the artifacts, belongs to root: run this as root, for example with sudo", state))
+			return nil, command.HostLacks(fmt.Errorf("%s, which may use the artifacts, belongs to root: run this as root, for example with sudo",
+				state))
 		}
 		if err != nil {
 			return nil, err

@@ -59,10 +59,11 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import FROM",
 		Short: "Take from a bundle what is not in the cache",
 		Long: `Take from a bundle of 'quorate artifacts export' what is not in the cache. FROM is a file, an http:// or https:// URL,
-oci://REGISTRY/REPOSITORY:TAG, or - for standard input. http://, and a redirect to another host, are accepted only with --public-key or --sha256.
-A download that is cut goes on where it was, with --sha256 also in the next run. Each file is compared with its checksum before anything of its product
-can be used. What is there stays; after an interruption the same command goes on. A bundle of another platform, or of a release with other pins, is refused. With --public-key so is one that is not
-signed with the private key of that one. 'quorate up' and 'quorate artifacts build' import from QUORATE_BUNDLE what is missing.`,
+oci://REGISTRY/REPOSITORY:TAG, or - for standard input. http://, and a redirect to another host, are accepted only with
+--public-key or --sha256. A download that is cut goes on where it was, with --sha256 also in the next run. Each file is compared
+with its checksum before anything of its product can be used. What is there stays; after an interruption the same command goes on.
+A bundle of another platform, or of a release with other pins, is refused. With --public-key so is one that is not signed with the
+private key of that one. 'quorate up' and 'quorate artifacts build' import from QUORATE_BUNDLE what is missing.`,
 		Example: `  quorate artifacts import quorate-bundle.tar.zst
   quorate artifacts import https://example.org/quorate-bundle.tar.zst --public-key bundle.pub
   quorate artifacts import https://example.org/quorate-bundle.tar.zst --sha256 SUM
@@ -79,7 +80,8 @@ signed with the private key of that one. 'quorate up' and 'quorate artifacts bui
 			})
 		},
 	}
-	cmd.Flags().StringVar(&key, "public-key", "", "PEM file with the ed25519 public key of the required signature (default: that of QUORATE_BUNDLE_KEY, if set)")
+	cmd.Flags().StringVar(&key, "public-key", "",
+		"PEM file with the ed25519 public key of the required signature (default: that of QUORATE_BUNDLE_KEY, if set)")
 	cmd.Flags().StringVar(&sum, "sha256", "", "SHA-256 of the whole bundle, in hexadecimal digits; only for a file or URL")
 	return cmd
 }

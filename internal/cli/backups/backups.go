@@ -7,17 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cluster/backup"
@@ -75,28 +71,6 @@ func (a *app) nowCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) listCommand() *cobra.Command {
-	var output command.Format
-	cmd := &cobra.Command{
-		Use:   "list [NAME]",
-		Short: "List the backups of a cluster, as its store has them",
-		Example: `  quorate backup list demo
-  quorate backup list demo -o json`,
-		Args:              command.OneArgumentAtMost,
-		ValidArgsFunction: a.Complete(1, a.ClusterNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := a.Cluster(cmd.Context(), args)
-			if err != nil {
-				return err
-			}
-			return a.list(cmd.Context(), c, key, output)
-		},
-	}
-	a.AddManagementTo(cmd)
-	output.AddTo(cmd)
-	return cmd
-}
-
 // twoArguments asks for a cluster and a backup.
 func twoArguments(_ *cobra.Command, args []string) error {
 	if len(args) != 2 {
@@ -114,7 +88,7 @@ func (a *app) one(cmd *cobra.Command, do func(context.Context, backup.Catalog, *
 			return err
 		}
 		return a.with(cmd.Context(), c, key, func(catalog backup.Catalog) error {
-			e, err := catalog.Get(cmd.Context(), args[1])
+			e, err := catalog.Find(cmd.Context(), args[1])
 			if err != nil {
 				return err
 			}
@@ -161,8 +135,17 @@ func (a *app) verify(ctx context.Context, catalog backup.Catalog, e *backup.Entr
 	if err = errors.Join(err, os.RemoveAll(folder)); err != nil {
 		return err
 	}
-	a.NewScreen().Printf("%s is verified: revision %d, %d keys, hash %08x as member %s answered it", e.Name, e.Manifest.Revision(), v.Restored.Keys, v.Restored.Witness.Hash, e.Manifest.Etcd.Member)
+	a.NewScreen().Printf("%s is verified: revision %d, %d keys, hash %08x as member %s answered it%s", e.Name, e.Manifest.Revision(),
+		v.Restored.Keys, v.Restored.Witness.Hash, e.Manifest.Etcd.Member, oldVersion(e))
 	return nil
+}
+
+// oldVersion says that what was read of a backup is not what is there now; empty: it is.
+func oldVersion(e *backup.Entry) string {
+	if !e.IsOld() {
+		return ""
+	}
+	return fmt.Sprintf("; it was %s since, and an old version was read", e.Changed)
 }
 
 // ownIdentity returns the file with the environment's identity, if a backup is encrypted for that; else nothing.
@@ -199,7 +182,7 @@ func (a *app) get(ctx context.Context, catalog backup.Catalog, e *backup.Entry, 
 	if e.Err != nil {
 		return e.Err
 	}
-	body, err := catalog.Archive(ctx, e.Name)
+	body, err := catalog.Archive(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -212,7 +195,7 @@ func (a *app) get(ctx context.Context, catalog backup.Catalog, e *backup.Entry, 
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(fmt.Errorf("fetching backup %s: %w", e.Name, err), os.Remove(to))
 	}
-	a.NewScreen().Printf("%s: %d bytes, as its manifest says", filepath.Clean(to), e.Manifest.Archive.Size)
+	a.NewScreen().Printf("%s: %d bytes, as its manifest says%s", filepath.Clean(to), e.Manifest.Archive.Size, oldVersion(e))
 	return nil
 }
 
@@ -224,6 +207,9 @@ func (a *app) deleteCommand() *cobra.Command {
 		Long:    `Delete a backup from its store. The newest verified backup is deleted only with --yes.`,
 		Example: `  quorate backup delete demo 20261127t170312z-x7k2p`,
 	}, func(ctx context.Context, catalog backup.Catalog, e *backup.Entry) error {
+		if e.Changed == backup.Deleted {
+			return fmt.Errorf("backup %s was deleted already; its old versions are left to the bucket's own rules", e.Name)
+		}
 		all, err := catalog.List(ctx)
 		if err != nil {
 			return err
@@ -239,60 +225,4 @@ func (a *app) deleteCommand() *cobra.Command {
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete the newest verified backup too")
 	return cmd
-}
-
-// row is a backup as people and programs see it.
-type row struct {
-	Name      string      `json:"name"`
-	Taken     metav1.Time `json:"taken,omitzero"`
-	Revision  int64       `json:"revision,omitempty"`
-	SizeBytes int64       `json:"sizeBytes,omitempty"`
-	Verified  bool        `json:"verified"`
-	Encrypted bool        `json:"encrypted"`
-	Etcd      string      `json:"etcd,omitempty"`
-	// Kubernetes is the version that ran.
-	Kubernetes string `json:"kubernetes,omitempty"`
-	// Problem is why the backup cannot be used.
-	Problem string `json:"problem,omitempty"`
-}
-
-func rows(all []*backup.Entry) []row {
-	list := []row{}
-	for _, e := range all {
-		r := row{Name: e.Name, Verified: e.Verified()}
-		if m := e.Manifest; m != nil {
-			r.Taken, r.Revision, r.SizeBytes, r.Encrypted = metav1.NewTime(m.Taken), m.Revision(), m.Archive.Size, m.Archive.Encrypted()
-			r.Etcd, r.Kubernetes = m.Etcd.Version, m.Kubernetes
-		} else {
-			r.Problem = e.Err.Error()
-		}
-		list = append(list, r)
-	}
-	return list
-}
-
-func (a *app) list(ctx context.Context, c client.Client, key client.ObjectKey, output command.Format) error {
-	return a.with(ctx, c, key, func(catalog backup.Catalog) error {
-		all, err := catalog.List(ctx)
-		if err != nil {
-			return err
-		}
-		if output != "table" {
-			return a.Data(output, rows(all))
-		}
-		return table(a.Out, rows(all), time.Now())
-	})
-}
-
-func table(to io.Writer, all []row, now time.Time) error {
-	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tAGE\tREVISION\tSIZE\tVERIFIED\tENCRYPTED\tETCD\tKUBERNETES")
-	for _, r := range all {
-		if r.Problem != "" {
-			fmt.Fprintf(w, "%s\t%s\n", r.Name, r.Problem)
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%t\t%t\t%s\t%s\n", r.Name, now.Sub(r.Taken.Time).Round(time.Second), r.Revision, r.SizeBytes, r.Verified, r.Encrypted, r.Etcd, r.Kubernetes)
-	}
-	return w.Flush()
 }

@@ -48,6 +48,34 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestListed: what was deleted is listed where it is newer than the newest verified backup that is there, and else on demand. What was
+// overwritten is always.
+func TestListed(t *testing.T) {
+	changed := func(name string, hour int, how backup.Change) *backup.Entry {
+		e := entry(name, hour, true)
+		e.Changed = how
+		return e
+	}
+	there := []*backup.Entry{entry("b", 2, true), entry("d", 4, true), entry("e", 5, false)}
+	old := []*backup.Entry{
+		changed("a", 1, backup.Overwritten), changed("c", 3, backup.Deleted), changed("f", 6, backup.Deleted),
+		{Name: "g", Changed: backup.Deleted, Err: errors.New("no version is left that can be used")},
+	}
+	for deleted, want := range map[bool]string{false: "a overwritten,b ,d ,e ,f deleted,g deleted", true: "a overwritten,b ,c deleted,d ,e ,f deleted,g deleted"} {
+		all, hidden := listed(there, old, deleted, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+		var got []string
+		for _, r := range rows(all) {
+			got = append(got, r.Name+" "+r.Changed)
+		}
+		if text := strings.Join(got, ","); text != want || hidden != map[bool]int{false: 1}[deleted] {
+			t.Errorf("--deleted=%t lists %q, want %q; %d are not listed", deleted, text, want, hidden)
+		}
+	}
+	if all, hidden := listed(nil, old, false, time.Now()); len(all) != 4 || hidden != 0 {
+		t.Errorf("with nothing left, %d are listed, and %d are not", len(all), hidden)
+	}
+}
+
 // TestNewestVerified: the newest verified backup is the one that is not deleted by mistake, whatever the order. One with a
 // time in the future is not.
 func TestNewestVerified(t *testing.T) {

@@ -124,7 +124,7 @@ func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, ti
 }
 
 // nextSecond waits for the next whole second and returns it. Times of attempts and of backups are in whole seconds: with a part of one, a
-// backup that was taken just before would count as the one that is asked for.
+// backup that was taken just before would count as the requested one.
 func nextSecond(ctx context.Context) (time.Time, error) {
 	next := time.Now().Truncate(time.Second).Add(time.Second)
 	timer := time.NewTimer(time.Until(next))
@@ -141,7 +141,8 @@ func nextSecond(ctx context.Context) (time.Time, error) {
 func (a *app) tell(s controlplanev1.BackupStatus) error {
 	switch s.LastAttempt.Reason {
 	case controlplanev1.BackupVerified:
-		a.NewScreen().Printf("recoverable from %s: revision %d, %d bytes, verified", s.LastVerified.Name, s.LastVerified.Revision, s.LastVerified.SizeBytes)
+		a.NewScreen().Printf("recoverable from %s: revision %d, %d bytes, verified", s.LastVerified.Name, s.LastVerified.Revision,
+			s.LastVerified.SizeBytes)
 		return nil
 	case controlplanev1.BackupStored:
 		a.NewScreen().Printf("the backup was stored; spec.backup.verify is Daily, and another was verified today")

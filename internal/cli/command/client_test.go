@@ -23,7 +23,8 @@ func answers(t testing.TB) *httptest.Server {
 		case "/apis":
 			text = `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
 		case "/api/v1":
-			text = `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["get"]}]}`
+			text = `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","namespaced":true,"kind":"ConfigMap",` +
+				`"verbs":["get"]}]}`
 		}
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Error(err)

@@ -27,8 +27,8 @@ const (
 )
 
 // ExitCodes is what help says of them.
-const ExitCodes = `Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks something (root, a program, room, a port, the daemon),
-4 the time given was over before all was done, 130 interrupted. 'shell' and 'kubectl' end with the code of what they ran.`
+const ExitCodes = `Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted. 3: the host lacks something (root, a program, room, a
+port, the daemon). 4: the time given was over before all was done. 'shell' and 'kubectl' end with the code of what they ran.`
 
 // DefaultState is the state folder where none is given.
 const DefaultState = "/var/lib/quorate"

@@ -34,7 +34,8 @@ func (a *Invocation) Bundle() *artifacts.Bundle {
 	if from == "" {
 		return nil
 	}
-	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY"), SHA256: a.Environment("QUORATE_BUNDLE_SHA256"), Warn: a.Warn}
+	return &artifacts.Bundle{From: from, KeyFile: a.Environment("QUORATE_BUNDLE_KEY"), SHA256: a.Environment("QUORATE_BUNDLE_SHA256"),
+		Warn: a.Warn}
 }
 
 // Warn writes a warning to standard error.
@@ -56,11 +57,12 @@ func (a *Invocation) LoadEnvironment() (embed.Environment, error) {
 
 // AddManagementTo gives a command the flags that name a management cluster of the user's own. It may use nothing else of the environment.
 func (a *Invocation) AddManagementTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.Kubeconfig, "kubeconfig", "", "a kubeconfig of a management cluster, to look at that instead of this host's environment")
+	cmd.Flags().StringVar(&a.Kubeconfig, "kubeconfig", "",
+		"a kubeconfig of a management cluster, to look at that instead of this host's environment")
 	cmd.Flags().StringVar(&a.Context, "context", "", "the same, by a context of your kubeconfig")
 }
 
-// asPlugin says whether the program was started by kubectl, and so is about the cluster that kubectl is about.
+// asPlugin reports whether the program was started by kubectl, and so is about the cluster that kubectl is about.
 func (a *Invocation) asPlugin() bool { return a.Environment("QUORATE_KUBECTL") != "" }
 
 // Management connects to the management plane, which must run, or to the management cluster that is named.
@@ -76,7 +78,8 @@ func (a *Invocation) Management() (client.Client, error) {
 		return nil, err
 	}
 	if _, running := embed.Running(a.State); !running {
-		return nil, HostLacks(fmt.Errorf("the daemon of %s does not run: `quorate up` starts it again, and `quorate logs --daemon` shows its end", a.State))
+		return nil, HostLacks(fmt.Errorf("the daemon of %s does not run: `quorate up` starts it again, and `quorate logs --daemon` shows its end",
+			a.State))
 	}
 	return a.Connect()
 }
@@ -95,8 +98,8 @@ func (a *Invocation) Connect() (client.Client, error) {
 	return clientOf(config)
 }
 
-// clientOf makes a client of a management plane. Its requests are limited by how many are made at once, and by the API server: client-go
-// would let five a second through, with which a look at a control plane of seven takes several seconds.
+// clientOf makes a client of a management plane. Its requests are limited by how many are made at once, and by the API server. client-go
+// would allow five a second, with which a look at a control plane of seven takes several seconds.
 func clientOf(config *rest.Config) (client.Client, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -120,12 +123,13 @@ func (a *Invocation) Machines() (*sandbox.Host, error) {
 func Clusters(ctx context.Context, c client.Reader) ([]client.ObjectKey, error) {
 	keys, err := facts.List(ctx, c)
 	if starting(err) {
-		return nil, HostLacks(errors.New("the management plane does not answer; it may be starting, and `quorate logs --daemon` shows how far it is"))
+		return nil, HostLacks(
+			errors.New("the management plane does not answer; it may be starting, and `quorate logs --daemon` shows how far it is"))
 	}
 	return keys, err
 }
 
-// starting says whether an error is what a management plane answers that does not serve all kinds yet.
+// starting reports whether an error is what a management plane answers that does not serve all kinds yet.
 func starting(err error) bool {
 	var undiscovered *apiutil.ErrResourceDiscoveryFailed
 	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
@@ -186,7 +190,8 @@ func NodeBinary() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", HostLacks(fmt.Errorf("%s is neither beside %s nor in PATH: `make build` makes it, and it must be installed with quorate", name, self))
+		return "", HostLacks(fmt.Errorf("%s is neither beside %s nor in PATH: `make build` makes it, and it must be installed with quorate", name,
+			self))
 	}
 	return filepath.Abs(path)
 }

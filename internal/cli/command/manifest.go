@@ -27,7 +27,7 @@ func (a *Invocation) ReadManifest(name string) ([]*unstructured.Unstructured, er
 	return manifest.Parse(f, name)
 }
 
-// Exists says whether an object that another refers to is there.
+// Exists reports whether an object that another refers to is there.
 func Exists(ctx context.Context, c client.Client, r manifest.Reference) (bool, error) {
 	mapping, err := c.RESTMapper().RESTMapping(r.GroupKind)
 	if meta.IsNoMatchError(err) {

@@ -62,7 +62,7 @@ func (w *Watcher) show(seen report.Cluster, done func(report.Cluster) (bool, err
 	return over, err
 }
 
-// transient says whether looking again may help: the daemon may be coming back.
+// transient reports whether looking again may help: the daemon may be coming back.
 func transient(err error) bool {
 	return !errors.Is(err, facts.ErrNoCluster)
 }

@@ -88,7 +88,8 @@ func (d *down) cluster(ctx context.Context, name string) error {
 		return err
 	}
 	if kept := e.ManagementCluster; kept != nil && (kept.Name == name || kept.String() == name) {
-		return command.Usagef("cluster %s keeps itself and all other Clusters: `quorate up --name %s --self-managed=false` gives them back first, `quorate down` deletes all", name, kept.Name)
+		return command.Usagef("cluster %s keeps itself and all other Clusters: `quorate up --name %s --self-managed=false` gives them back "+
+			"first, `quorate down` deletes all", name, kept.Name)
 	}
 	if err := d.ensureDaemon(ctx, e); err != nil {
 		return err
@@ -116,7 +117,7 @@ func (d *down) cluster(ctx context.Context, name string) error {
 	return d.delete(ctx, c, key)
 }
 
-// ensureDaemon has the daemon run, which does the work; one that is coming up is waited for.
+// ensureDaemon has the daemon run, which does the work; it waits for one that is coming up.
 func (d *down) ensureDaemon(ctx context.Context, e embed.Environment) error {
 	start := func() (string, error) {
 		ticker := command.NewTicker(d.screen)
@@ -146,10 +147,12 @@ func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey
 	switch {
 	case errors.Is(err, facts.ErrNoCluster):
 	case errors.Is(err, command.ErrTimeout):
-		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not gone: %d machines are left; the work goes on, `quorate status %s --watch` shows it",
+		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not gone: %d machines are left; the work "+
+			"goes on, `quorate status %s --watch` shows it",
 			d.timeout, key.Name, len(last.Machines()), key.Name)}
 	case ctx.Err() != nil:
-		return &command.ExitError{Code: command.ExitInterrupted, Err: fmt.Errorf("interrupted; cluster %s is deleted in the background, `quorate status --watch` shows it", key.Name)}
+		return &command.ExitError{Code: command.ExitInterrupted, Err: fmt.Errorf("interrupted; cluster %s is deleted in the background, "+
+			"`quorate status --watch` shows it", key.Name)}
 	default:
 		return err
 	}
@@ -164,7 +167,7 @@ func (d *down) delete(ctx context.Context, c client.Client, key client.ObjectKey
 	return nil
 }
 
-// deleteRest removes what `up` made and nobody owns once the cluster is gone: templates, and the kubeconfig's file.
+// deleteRest removes what `up` made and that has no owner once the cluster is gone: templates, and the kubeconfig's file.
 func (d *down) deleteRest(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	all, err := manifest.Cluster{Name: key.Name, Namespace: key.Namespace}.All()
 	if err != nil {
@@ -250,7 +253,8 @@ func (d *down) confirm(h *sandbox.Host) bool {
 	if len(clusters) < 2 {
 		return true
 	}
-	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters), plaintext.Visible(strings.Join(clusters, ", ")), len(list))
+	_, _ = fmt.Fprintf(d.Out, "This deletes %d clusters (%s) with %d machines. Go on? [y/N] ", len(clusters),
+		plaintext.Visible(strings.Join(clusters, ", ")), len(list))
 	answer, _ := bufio.NewReader(d.In).ReadString('\n')
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
 }
@@ -288,7 +292,8 @@ func checkState(state string) error {
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(stateMarks, e.Name()) }) {
 		return nil
 	}
-	return fmt.Errorf("invalid --state %q: must be the folder of an environment, and it has no %s", state, strings.Join(stateMarks, " and no "))
+	return fmt.Errorf("invalid --state %q: must be the folder of an environment, and it has no %s", state,
+		strings.Join(stateMarks, " and no "))
 }
 
 // removeState removes an environment's files, and the folder, if nothing else is in it.

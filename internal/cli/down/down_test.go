@@ -10,7 +10,8 @@ import (
 
 func TestRemoveState(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state[1]") // not to be taken for a pattern
-	for _, f := range []string{"environment.json", "daemon.log", "daemon.log.1", "daemon.pid", ".environment.json.1", ".daemon.status.1", "start.lock", "machines/m/machine.json", "management/pki/ca.key", "endpoints/demo.json", "kubeconfig/demo"} {
+	for _, f := range []string{"environment.json", "daemon.log", "daemon.log.1", "daemon.pid", ".environment.json.1", ".daemon.status.1",
+		"start.lock", "machines/m/machine.json", "management/pki/ca.key", "endpoints/demo.json", "kubeconfig/demo"} {
 		path := filepath.Join(state, f)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -44,7 +45,8 @@ func TestRemoveState(t *testing.T) {
 func TestBackupsOutlive(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	kept := filepath.Join(state, "backups", "default", "host", "uid", "name", "archive")
-	for _, folder := range []string{filepath.Dir(kept), filepath.Join(state, "backups", "other", "empty"), filepath.Join(state, "scratch", "scratch-1")} {
+	for _, folder := range []string{filepath.Dir(kept), filepath.Join(state, "backups", "other", "empty"),
+		filepath.Join(state, "scratch", "scratch-1")} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -34,15 +34,16 @@ func Command(a *command.Invocation) *cobra.Command {
 		Long: `Write the KubeadmControlPlane that the machines of a cluster's control plane amount to, ready for kubectl apply: help for a spec that was
 lost, or to see what a control plane was made from.
 
-It is read from each Machine, its KubeadmConfig and its infrastructure machine, whose newest counts. What a machine has otherwise is a comment above the
-manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So read these comments before you apply it.
-'quorate plan -f FILE' shows which machines are replaced. If the control plane's object is gone, that plan ends when the new one has adopted
-the machines, and does not show which are replaced after that. What no machine shows, such as spec.rollout and spec.remediation, is left to
-its default.
+It is read from each Machine, its KubeadmConfig and its infrastructure machine, whose newest counts. What a machine has otherwise
+is a comment above the manifest: such a machine would be replaced, or changed in place, once the manifest is applied. So read
+these comments before you apply it. 'quorate plan -f FILE' shows which machines are replaced. If the control plane's object is
+gone, that plan ends when the new one has adopted the machines, and does not show which are replaced after that. What no machine
+shows, such as spec.rollout and spec.remediation, is left to its default.
 
-Bootstrap tokens are left out. A text that may be secret is not written: 'fillIn' stands in its place, with which the API server refuses the
-manifest, until you put the value there. Such are passwords, files that are encoded, that not everybody may read or that lie where secrets
-are, and what is assigned to a name such as "token". No rule finds every secret: read the manifest before you give it to others.`,
+Bootstrap tokens are left out. A text that may be secret is not written: 'fillIn' stands in its place, with which the API server
+refuses the manifest, until you put the value there. Such are passwords, files that are encoded, that not everybody may read or
+that lie where secrets are, and what is assigned to a name such as "token". No rule finds every secret: read the manifest before
+you give it to others.`,
 		Example: `  quorate export demo > demo-cp.yaml
   quorate plan -f demo-cp.yaml                 # which machines are replaced; if the object is gone, only that they are adopted
   quorate export demo --context management     # in a management cluster of your own`,
@@ -115,7 +116,7 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) (*sources,
 	}
 	slices.SortFunc(s.machines, newestFirst)
 	if !slices.ContainsFunc(s.machines, func(m drift.Machine) bool { return m.Config != nil }) {
-		return nil, fmt.Errorf("cluster %s has no control plane machine with a KubeadmConfig: nothing tells its spec", key)
+		return nil, fmt.Errorf("cluster %s has no control plane machine with a KubeadmConfig: its spec is not known", key)
 	}
 	return s, nil
 }
@@ -140,7 +141,8 @@ func readMachine(ctx context.Context, c client.Reader, of *clusterv1.Machine) (d
 	m := drift.Machine{Machine: of}
 	if ref := of.Spec.Bootstrap.ConfigRef; ref.IsDefined() {
 		if ref.APIGroup != bootstrapv1.GroupVersion.Group || ref.Kind != "KubeadmConfig" {
-			return m, fmt.Errorf("spec.bootstrap.configRef of Machine %s is %s %s: must be a KubeadmConfig; other control planes have their spec in their bootstrap template",
+			return m, fmt.Errorf("spec.bootstrap.configRef of Machine %s is %s %s: must be a KubeadmConfig; other control planes have their spec "+
+				"in their bootstrap template",
 				of.Name, ref.Kind, ref.Name)
 		}
 		config := &bootstrapv1.KubeadmConfig{}

@@ -66,7 +66,8 @@ func exported(t *testing.T, c client.Client) (*controlplanev1.KubeadmControlPlan
 // TestLostSpec: of control planes that were recorded at rest the spec is found again, as far as machines show it, and no machine
 // contradicts it.
 func TestLostSpec(t *testing.T) {
-	for _, name := range []string{"kubeadm-plain-1", "kubeadm-plain-3", "kubeadm-configured-1", "kubeadm-configured-3", "kubeadm-metadata-3", "kubeadm-policies-3", "e2e-etcd-versions-zulu-4"} {
+	for _, name := range []string{"kubeadm-plain-1", "kubeadm-plain-3", "kubeadm-configured-1", "kubeadm-configured-3", "kubeadm-metadata-3",
+		"kubeadm-policies-3", "e2e-etcd-versions-zulu-4"} {
 		t.Run(name, func(t *testing.T) {
 			c, lost := recorded(t, name)
 			found, notes := exported(t, c)
@@ -85,12 +86,14 @@ func TestLostSpec(t *testing.T) {
 				t.Error("the API server refuses empty metadata")
 			}
 			template, want := found.Spec.MachineTemplate, lost.Spec.MachineTemplate
-			if template.Spec.InfrastructureRef != want.Spec.InfrastructureRef || !equality.Semantic.DeepEqual(template.ObjectMeta, want.ObjectMeta) ||
+			if template.Spec.InfrastructureRef != want.Spec.InfrastructureRef || !equality.Semantic.DeepEqual(template.ObjectMeta,
+				want.ObjectMeta) ||
 				!equality.Semantic.DeepEqual(template.Spec.ReadinessGates, want.Spec.ReadinessGates) {
 				t.Errorf("machineTemplate is %+v, want %+v", template, want)
 			}
 			config := lost.Spec.KubeadmConfigSpec
-			if !equality.Semantic.DeepEqual(found.Spec.KubeadmConfigSpec.Files, config.Files) || !equality.Semantic.DeepEqual(found.Spec.KubeadmConfigSpec.PreKubeadmCommands, config.PreKubeadmCommands) {
+			if !equality.Semantic.DeepEqual(found.Spec.KubeadmConfigSpec.Files, config.Files) ||
+				!equality.Semantic.DeepEqual(found.Spec.KubeadmConfigSpec.PreKubeadmCommands, config.PreKubeadmCommands) {
 				t.Errorf("kubeadmConfigSpec is %+v, want %+v", found.Spec.KubeadmConfigSpec, config)
 			}
 		})
@@ -136,8 +139,9 @@ func TestOtherBootstrap(t *testing.T) {
 		want   string
 	}{
 		"another kind": {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Kind = "Other" }, "is Other demo-cp-1: must be a KubeadmConfig"},
-		"gone":         {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Name = "gone" }, "nothing tells its spec"},
-		"no machine":   {func(m *clusterv1.Machine) { m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"} }, "nothing tells its spec"},
+		"gone":         {func(m *clusterv1.Machine) { m.Spec.Bootstrap.ConfigRef.Name = "gone" }, "its spec is not known"},
+		"no machine": {func(m *clusterv1.Machine) { m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"} },
+			"its spec is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, lost := recorded(t, "kubeadm-plain-1")
@@ -149,7 +153,8 @@ func TestOtherBootstrap(t *testing.T) {
 			if err := c.Update(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := read(t.Context(), c, client.ObjectKey{Namespace: lost.Namespace, Name: m.Spec.ClusterName}); err == nil || !strings.Contains(err.Error(), row.want) {
+			if _, err := read(t.Context(), c, client.ObjectKey{Namespace: lost.Namespace, Name: m.Spec.ClusterName}); err == nil ||
+				!strings.Contains(err.Error(), row.want) {
 				t.Errorf("error %v, want %q", err, row.want)
 			}
 		})
@@ -163,10 +168,13 @@ func TestSecretsAreWithheld(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: lost.Namespace, Name: "demo-cp-1"}, config); err != nil {
 		t.Fatal(err)
 	}
-	const key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIBkg4LVWM9nuwNSk3yByxZpYRTBnVJk7oqFmE3kA2c4CoAoGCCqGSM49\n-----END EC PRIVATE KEY-----\n"
-	config.Spec.Files = append(config.Spec.Files, bootstrapv1.File{Path: "/etc/key", Content: key}, bootstrapv1.File{Path: "/etc/motd", Content: "welcome"})
+	const key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIBkg4LVWM9nuwNSk3yByxZpYRTBnVJk7oqFmE3kA2c4CoAoGCCqGSM49\n-----END EC PRIVATE " +
+		"KEY-----\n"
+	config.Spec.Files = append(config.Spec.Files, bootstrapv1.File{Path: "/etc/key", Content: key},
+		bootstrapv1.File{Path: "/etc/motd", Content: "welcome"})
 	config.Spec.Users = []bootstrapv1.User{{Name: "admin", Passwd: "plain"}}
-	config.Spec.InitConfiguration.BootstrapTokens = []bootstrapv1.BootstrapToken{{Token: bootstrapv1.BootstrapTokenString{ID: "abcdef", Secret: "0123456789abcdef"}}}
+	config.Spec.InitConfiguration.BootstrapTokens = []bootstrapv1.BootstrapToken{{Token: bootstrapv1.BootstrapTokenString{ID: "abcdef",
+		Secret: "0123456789abcdef"}}}
 	config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = "abcdef.0123456789abcdef"
 	if err := c.Update(t.Context(), config); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,8 @@ func (s *sources) controlPlane(now time.Time) (*controlplanev1.KubeadmControlPla
 	kcp.Spec.KubeadmConfigSpec, note = s.configuration()
 	notes = append(notes, note...)
 	if s.managed != "" && newest.Config.Spec.ClusterConfiguration.Etcd.External.IsDefined() {
-		kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "EtcdCluster", Name: s.managed}
+		kcp.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "EtcdCluster",
+			Name: s.managed}
 	}
 	return kcp, append(notes, s.contradictions(kcp, now)...)
 }
@@ -98,12 +99,14 @@ func (s *sources) infrastructure() (clusterv1.ContractVersionedObjectReference, 
 			continue
 		}
 		annotations := m.Infrastructure.GetAnnotations()
-		name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation], schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
+		name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation],
+			schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
 		if name != "" && kind.Kind != "" {
 			return clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name}, nil
 		}
 	}
-	return clusterv1.ContractVersionedObjectReference{}, []string{"No infrastructure machine names its template: set spec.machineTemplate.spec.infrastructureRef."}
+	return clusterv1.ContractVersionedObjectReference{}, []string{"No infrastructure machine names its template: set " +
+		"spec.machineTemplate.spec.infrastructureRef."}
 }
 
 // metadataOf are the labels and annotations that a machine has from its template: those that Quorate noted, or else all that are not of
@@ -117,7 +120,8 @@ func metadataOf(m *clusterv1.Machine) clusterv1.ObjectMeta {
 		kept := maps.Clone(all)
 		maps.DeleteFunc(kept, func(key, _ string) bool {
 			domain, _, _ := strings.Cut(key, "/")
-			return domain == clusterv1.GroupVersion.Group || strings.HasSuffix(domain, "."+clusterv1.GroupVersion.Group) || domain == "kubectl.kubernetes.io"
+			return domain == clusterv1.GroupVersion.Group || strings.HasSuffix(domain, "."+clusterv1.GroupVersion.Group) ||
+				domain == "kubectl.kubernetes.io"
 		})
 		if len(kept) == 0 {
 			return nil // the API server refuses empty metadata
@@ -146,10 +150,12 @@ func (s *sources) configuration() (bootstrapv1.KubeadmConfigSpec, []string) {
 		notes = append(notes, "No machine has joined: spec.kubeadmConfigSpec.joinConfiguration follows initConfiguration.")
 	case !spec.InitConfiguration.IsDefined():
 		spec.InitConfiguration.NodeRegistration = *spec.JoinConfiguration.NodeRegistration.DeepCopy()
-		notes = append(notes, "The machine that initialised the cluster is gone: spec.kubeadmConfigSpec.initConfiguration follows joinConfiguration.")
+		notes = append(notes, "The machine that initialised the cluster is gone: spec.kubeadmConfigSpec.initConfiguration follows "+
+			"joinConfiguration.")
 	}
 	spec.InitConfiguration.BootstrapTokens = nil
-	spec.JoinConfiguration.Discovery.BootstrapToken, spec.JoinConfiguration.Discovery.TLSBootstrapToken = bootstrapv1.BootstrapTokenDiscovery{}, ""
+	spec.JoinConfiguration.Discovery.BootstrapToken,
+		spec.JoinConfiguration.Discovery.TLSBootstrapToken = bootstrapv1.BootstrapTokenDiscovery{}, ""
 	if join := spec.JoinConfiguration.ControlPlane; join != nil && isEmpty(*join) {
 		spec.JoinConfiguration.ControlPlane = nil
 	}
@@ -158,7 +164,8 @@ func (s *sources) configuration() (bootstrapv1.KubeadmConfigSpec, []string) {
 	}
 	if s.managed != "" && spec.ClusterConfiguration.Etcd.External.IsDefined() {
 		spec.ClusterConfiguration.Etcd = bootstrapv1.Etcd{}
-		notes = append(notes, "EtcdCluster "+s.managed+" keeps etcd: spec.managedExternalEtcdRef names it, and the machines' endpoints are left out.")
+		notes = append(notes, "EtcdCluster "+s.managed+" keeps etcd: spec.managedExternalEtcdRef names it, and the machines' endpoints are "+
+			"left out.")
 	}
 	return *spec, notes
 }

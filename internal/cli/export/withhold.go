@@ -36,7 +36,7 @@ func withhold(o *unstructured.Unstructured) []string {
 	}
 	var notes []string
 	kept := without("spec", spec, func(at string) {
-		notes = append(notes, at+" may be secret and is left out: set its value.")
+		notes = append(notes, at+" may be secret and was removed. Set its value.")
 	})
 	_ = unstructured.SetNestedField(o.Object, kept, "spec") // spec is a map
 	return notes
@@ -46,11 +46,8 @@ func withhold(o *unstructured.Unstructured) []string {
 func without(at string, value any, withheld func(at string)) any {
 	switch v := value.(type) {
 	case map[string]any:
-		named, _ := v["name"].(string)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			text, is := v[name].(string)
-			secret := is && text != "" && (isSecretField(name, text) || name == "value" && isSecretArgument(named, text) || name == "content" && isSecretFile(v))
-			if secret {
+			if text, is := v[name].(string); is && isSecret(v, name, text) {
 				withheld(at + "." + name)
 				v[name] = map[string]any{fillIn: "not shown"}
 				continue
@@ -68,6 +65,13 @@ func without(at string, value any, withheld func(at string)) any {
 		}
 	}
 	return value
+}
+
+// isSecret reports whether a text in a mapping may be secret: by its name, or by what stands beside it.
+func isSecret(in map[string]any, name, text string) bool {
+	beside, _ := in["name"].(string)
+	return text != "" &&
+		(isSecretField(name, text) || name == "value" && isSecretArgument(beside, text) || name == "content" && isSecretFile(in))
 }
 
 // isSecretField reports whether a field's name says that its text is secret. A path is none.

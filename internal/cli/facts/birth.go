@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/quorate/quorate/internal/kinds/etcdcluster"
 )
 
-// A cluster that is only given, and the objects that belong to it, are as Cluster API and the infrastructure make them once they are there:
-// the cluster's infrastructure is ready and has an endpoint, and the groups have an owner.
+// A cluster that is only given, and the objects that belong to it, are as Cluster API and the infrastructure make them once they are there.
+// The cluster's infrastructure is ready and has an endpoint, and the groups have an owner.
 
 // yetToCome is the endpoint of a cluster whose infrastructure will give it one.
 const yetToCome = "endpoint.invalid"
@@ -60,7 +61,8 @@ func (o overlay) bornCluster(ctx context.Context, key client.ObjectKey) (*unstru
 			continue
 		}
 		if of.GroupVersionKind != want {
-			return nil, fmt.Errorf("reading Cluster %s as it would be: invalid apiVersion %s: must be %s for a cluster that does not exist yet", key, of.GroupVersion(), want.GroupVersion())
+			return nil, fmt.Errorf("reading Cluster %s as it would be: invalid apiVersion %s: must be %s for a cluster that does not exist yet", key,
+				of.GroupVersion(), want.GroupVersion())
 		}
 		return object, nil
 	}
@@ -71,19 +73,23 @@ func (o overlay) bornCluster(ctx context.Context, key client.ObjectKey) (*unstru
 func (o overlay) own(ctx context.Context, key client.ObjectKey) error {
 	cluster := &clusterv1.Cluster{}
 	if err := o.Get(ctx, key, cluster); err != nil {
-		return client.IgnoreNotFound(err) // whoever reads it next tells
+		return client.IgnoreNotFound(err) // the next reader reports it
 	}
-	ref := cluster.Spec.ControlPlaneRef
+	owner := metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))
 	for of, object := range o.changed {
-		isControlPlane := of.Group == ref.APIGroup && of.Kind == ref.Kind && of.Name == ref.Name && of.Namespace == key.Namespace
-		isEtcd := of.GroupVersionKind == etcdcluster.New().Type().GroupVersionKind && object.GetLabels()[clusterv1.ClusterNameLabel] == key.Name && of.Namespace == key.Namespace
-		if !isControlPlane && !isEtcd || len(object.GetOwnerReferences()) > 0 {
-			continue
+		if of.Namespace == key.Namespace && isGroupOf(cluster, of.GroupVersionKind, object) && len(object.GetOwnerReferences()) == 0 {
+			object.SetOwnerReferences([]metav1.OwnerReference{*owner})
 		}
-		owner := metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))
-		object.SetOwnerReferences([]metav1.OwnerReference{*owner})
 	}
 	return nil
+}
+
+// isGroupOf reports whether an object of a Cluster's namespace is the Cluster's control plane, or its etcd.
+func isGroupOf(cluster *clusterv1.Cluster, kind schema.GroupVersionKind, object client.Object) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	isControlPlane := kind.Group == ref.APIGroup && kind.Kind == ref.Kind && object.GetName() == ref.Name
+	isEtcd := kind == etcdcluster.New().Type().GroupVersionKind && object.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name
+	return isControlPlane || isEtcd
 }
 
 // List implements client.Reader. Of kinds whose metadata alone are listed, those are among them that are only given.

@@ -60,7 +60,8 @@ func TestPlansOfGivenEtcd(t *testing.T) {
 	cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, kubeadmControlPlane))
 	kcp := controlPlanes()[kubeadmControlPlane].(*controlplanev1.KubeadmControlPlane)
 	kcp.Spec.Replicas = ptr.To[int32](1)
-	etcd := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "demo-etcd", Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}}}
+	etcd := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: "demo-etcd",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}}}
 	etcd.Spec.Replicas = ptr.To[int32](3)
 	given := func() []*unstructured.Unstructured {
 		return []*unstructured.Unstructured{as(t, cluster), as(t, kcp), as(t, etcd)}

@@ -124,7 +124,8 @@ func TestEtcdManagement(t *testing.T) {
 		{"stacked", kubeadm(func(*controlplanev1.KubeadmControlPlane) {}), "not known", "not known: no Cluster owns KubeadmControlPlane"},
 		{"external", kubeadm(external), "not on these machines", "not on these machines"},
 		{"members", by(controlplanev1alpha1.EtcdManagementMembers), "not known", "not known: reading Cluster demo"},
-		{"by an operator", by(controlplanev1alpha1.EtcdManagementOperator), "kept by an operator in the cluster", "not known: reading Cluster demo"},
+		{"by an operator", by(controlplanev1alpha1.EtcdManagementOperator), "kept by an operator in the cluster",
+			"not known: reading Cluster demo"},
 		{"none", by(controlplanev1alpha1.EtcdManagementNone), "not on these machines", "not known: reading Cluster demo"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,7 +140,8 @@ func TestEtcdManagement(t *testing.T) {
 			}
 			tt.controlPlane.SetResourceVersion("")
 			cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, s.Objects.ControlPlane.Kind.Type().Kind))
-			tt.controlPlane.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))})
+			tt.controlPlane.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cluster,
+				clusterv1.GroupVersion.WithKind("Cluster"))})
 			if got := say(tt.controlPlane, cluster); !strings.HasPrefix(got, tt.sentence) || strings.Contains(got, "Cluster") {
 				t.Errorf("etcd is %q, want %q", got, tt.sentence)
 			}
@@ -168,7 +170,8 @@ func TestMachinesNeedNoStaticPods(t *testing.T) {
 // Where there is nothing to explain, it is said of which kind nothing is there.
 func TestExplainWithoutAControlPlane(t *testing.T) {
 	for kind, want := range map[string]string{
-		kubeadmControlPlane: "has no KubeadmControlPlane yet", controlPlane: "has no ControlPlane yet", "": "has no KubeadmControlPlane or ControlPlane yet",
+		kubeadmControlPlane: "has no KubeadmControlPlane yet", controlPlane: "has no ControlPlane yet", "": "has no KubeadmControlPlane or " +
+			"ControlPlane yet",
 	} {
 		cluster := clusterOf(refTo(controlplanev1.GroupVersion.Group, kind))
 		c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(cluster).Build()

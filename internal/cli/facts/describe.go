@@ -203,7 +203,8 @@ func (s Seen) machine(m *clusterv1.Machine) report.Machine {
 	}
 	f := report.Facts{Deleting: out.Deleting, Leaving: message(m.Status.Conditions, clusterv1.MachineDeletingCondition)}
 	f.Data = m.Spec.Bootstrap.DataSecretName != nil
-	if why := message(m.Status.Conditions, clusterv1.MachineBootstrapConfigReadyCondition); !strings.Contains(why, "dataSecretCreated is false") {
+	if why := message(m.Status.Conditions, clusterv1.MachineBootstrapConfigReadyCondition); !strings.Contains(why,
+		"dataSecretCreated is false") {
 		f.DataWhy = why // else it only says the same in the contract's words
 	}
 	s.addSandbox(&f, m)

@@ -29,7 +29,8 @@ import (
 var start = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 
 func named(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: "default", Generation: 2, CreationTimestamp: start, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
+	return metav1.ObjectMeta{Name: name, Namespace: "default", Generation: 2, CreationTimestamp: start,
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
 }
 
 // controlPlanes are of each kind one that is as wanted.
@@ -164,7 +165,8 @@ func testAsWanted(t *testing.T, s Seen) {
 	if len(m) != 1 || m[0].Domain != "a" || m[0].Address != "172.30.1.1" || m[0].Node != "demo-cp-1" || len(m[0].Components) != 4 {
 		t.Errorf("control plane machines are %+v", m)
 	}
-	if w := got.Workers; len(w) != 1 || len(w[0].Machines) != 1 || w[0].Machines[0].Name != "demo-worker-x" || len(w[0].Machines[0].Components) != 0 {
+	if w := got.Workers; len(w) != 1 || len(w[0].Machines) != 1 || w[0].Machines[0].Name != "demo-worker-x" ||
+		len(w[0].Machines[0].Components) != 0 {
 		t.Errorf("workers are %+v", w)
 	}
 }
@@ -214,14 +216,16 @@ func TestDescribeEtcdCluster(t *testing.T) {
 	s.EtcdObserved = map[string]*plan.Observed{"demo-etcd": {
 		Policy:   plan.Policy{EtcdOnly: true},
 		Machines: []plan.Machine{{Name: "demo-etcd-2", Created: start.Time}},
-		Etcd:     plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: []plan.Member{{ID: "a", Name: "demo-etcd-1", Machine: "demo-etcd-1", Leader: true, Health: plan.Healthy}}},
+		Etcd: plan.Etcd{Owner: plan.EtcdOurs, Known: true,
+			Members: []plan.Member{{ID: "a", Name: "demo-etcd-1", Machine: "demo-etcd-1", Leader: true, Health: plan.Healthy}}},
 	}}
 	got := Describe(s)
 	if len(got.EtcdClusters) != 1 || len(got.Workers) != 1 {
 		t.Fatalf("described as %+v", got)
 	}
 	d := got.EtcdClusters[0]
-	if d.Name != "demo-etcd" || d.Version != "v3.5.35" || d.Replicas != 3 || !d.Current || d.Next.Reason != "Joining" || d.Etcd.Voters != 1 || len(d.Machines) != 2 {
+	if d.Name != "demo-etcd" || d.Version != "v3.5.35" || d.Replicas != 3 || !d.Current || d.Next.Reason != "Joining" || d.Etcd.Voters != 1 ||
+		len(d.Machines) != 2 {
 		t.Errorf("described as %+v", d)
 	}
 	if d.Machines[0].Waiting != "" || d.Machines[1].Waiting == "" {
@@ -240,14 +244,17 @@ func TestExplainEtcdCluster(t *testing.T) {
 	cluster := clusterOf(clusterv1.ContractVersionedObjectReference{})
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(e, cluster).Build()
 	got, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), true)
-	if err != nil || got.Group != "EtcdCluster demo-etcd" || got.Reported.Reason != "Paused" || got.Decision.Rule == "" || len(got.Verdicts) == 0 {
+	if err != nil || got.Group != "EtcdCluster demo-etcd" || got.Reported.Reason != "Paused" || got.Decision.Rule == "" ||
+		len(got.Verdicts) == 0 {
 		t.Errorf("explained is %+v, %v", got, err)
 	}
-	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), false); err == nil || !strings.Contains(err.Error(), "has no KubeadmControlPlane or ControlPlane yet") {
+	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), false); err == nil ||
+		!strings.Contains(err.Error(), "has no KubeadmControlPlane or ControlPlane yet") {
 		t.Errorf("the control plane: %v", err)
 	}
 	c = fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(cluster).Build()
-	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), true); err == nil || !strings.Contains(err.Error(), "cluster default/demo has no EtcdCluster") {
+	if _, err := Explain(t.Context(), c, client.ObjectKeyFromObject(cluster), true); err == nil ||
+		!strings.Contains(err.Error(), "cluster default/demo has no EtcdCluster") {
 		t.Errorf("without an etcd cluster: %v", err)
 	}
 }
@@ -282,8 +289,10 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 		{"a node that is not ready", func(s *Seen) {
 			s.View.Nodes[0].Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "no network"}
 		}, "demo-cp-1 waits for its Node to be Ready: no network", ""},
-		{"a worker's node that is not ready", func(s *Seen) { s.View.Nodes[1].Status.Conditions = nil }, "demo-worker-x waits for its Node to be Ready", ""},
-		{"a component", func(s *Seen) { s.View.Pods = s.View.Pods[1:] }, "demo-cp-1 waits for etcd (there is no pod etcd-demo-cp-1)", kubeadmControlPlane},
+		{"a worker's node that is not ready", func(s *Seen) { s.View.Nodes[1].Status.Conditions = nil },
+			"demo-worker-x waits for its Node to be Ready", ""},
+		{"a component", func(s *Seen) { s.View.Pods = s.View.Pods[1:] }, "demo-cp-1 waits for etcd (there is no pod etcd-demo-cp-1)",
+			kubeadmControlPlane},
 		{"a component that ails", func(s *Seen) { s.View.Pods[1].Status.Conditions = nil }, "demo-cp-1 waits for kube-apiserver", ""},
 		{"no sandbox", func(s *Seen) { delete(s.Sandboxes, "demo-cp-1") }, "demo-cp-1 waits for the machine to be made", ""},
 		{"a sandbox that starts", onBox(func(b *sandbox.Status) {
@@ -296,13 +305,15 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "much\nerror: no route\n"}
 		}), "demo-cp-1 waits for bootstrap: kubeadm join: error: no route", ""},
 		{"a failure whose cause the provider knows", func(s *Seen) {
-			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the clock is wrong"}}
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition,
+				Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the clock is wrong"}}
 			onBox(func(b *sandbox.Status) {
 				b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "kubeadm join", Output: "error: x509"}
 			})(s)
 		}, "demo-cp-1 waits for the clock is wrong", ""},
 		{"a kubelet that does not stay up", func(s *Seen) {
-			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the cgroup driver"}}
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition,
+				Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: "the cgroup driver"}}
 		}, "demo-cp-1 waits for the cgroup driver", ""},
 		{"a directive", onBox(func(b *sandbox.Status) {
 			b.Bootstrap = sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Unsupported: "disk_setup"}
@@ -314,11 +325,13 @@ func TestDescribeTellsWhatIsMissing(t *testing.T) {
 		{"no data", func(s *Seen) { s.Objects.Machines[0].Spec.Bootstrap.DataSecretName = nil }, "demo-cp-1 waits for bootstrap data", ""},
 		{"leaving", func(s *Seen) {
 			s.Objects.Machines[0].DeletionTimestamp = &start
-			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Message: "drains"}}
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue,
+				Message: "drains"}}
 		}, "demo-cp-1 waits for drains", ""},
 		{"about to leave", func(s *Seen) {
 			s.Objects.Machines[0].DeletionTimestamp = &start
-			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: "NotDeleting"}}
+			s.Objects.Machines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse,
+				Reason: "NotDeleting"}}
 		}, "demo-cp-1 waits for its turn to go", ""},
 	} {
 		for kind, o := range controlPlanes() {
@@ -426,7 +439,8 @@ func TestOfControlPlane(t *testing.T) {
 		c.Namespace, c.Name = namespace, name
 		return c
 	}
-	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(made("a", "demo", "demo-cp"), made("b", "demo", "demo-cp"), made("a", "other", "cp")).Build()
+	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(made("a", "demo", "demo-cp"), made("b", "demo", "demo-cp"),
+		made("a", "other", "cp")).Build()
 	for name, want := range map[string]string{"cp": "a/other", "demo-cp": "a/demo b/demo", "b/demo-cp": "b/demo", "demo": "", "": ""} {
 		keys, err := OfControlPlane(t.Context(), c, name)
 		var got []string
@@ -479,11 +493,13 @@ func TestComponentsThatAnswer(t *testing.T) {
 			}
 			p.Spec.Containers = []corev1.Container{{Name: "kube-apiserver"}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-2 * time.Minute))}}}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-2 * time.Minute))}}}}
 		}
 		if test.ago > 0 {
 			s.Objects.Machines[0].Status.Conditions = append(s.Objects.Machines[0].Status.Conditions, metav1.Condition{
-				Type: machine.PodConditions["kube-apiserver"], Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-test.ago)),
+				Type: machine.PodConditions["kube-apiserver"], Status: metav1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(time.Now().Add(-test.ago)),
 			})
 		}
 		if got := Describe(s).ControlPlane.Machines[0].Waiting; (test.waiting == "") != (got == "") || !strings.Contains(got, test.waiting) {

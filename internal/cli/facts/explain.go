@@ -66,7 +66,8 @@ func asked(ctx context.Context, c client.Reader, key client.ObjectKey, etcd bool
 	}
 	switch {
 	case etcd && len(objects.EtcdClusters) == 0:
-		return nil, fmt.Errorf("cluster %s has no EtcdCluster: without --etcd the answer is about its control plane, and the etcd on its machines", key)
+		return nil, fmt.Errorf(
+			"cluster %s has no EtcdCluster: without --etcd the answer is about its control plane, and the etcd on its machines", key)
 	case etcd:
 		return objects.EtcdClusters[0], nil
 	case objects.ControlPlane == nil:

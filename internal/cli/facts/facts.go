@@ -178,7 +178,7 @@ func Kubeconfig(ctx context.Context, c client.Reader, key client.ObjectKey) ([]b
 	return raw, nil
 }
 
-// lookTimeout is how long a cluster may take to answer. Whoever waits for it looks again.
+// lookTimeout is how long a cluster may take to answer. The caller looks again.
 const lookTimeout = 3 * time.Second
 
 // Look reads a cluster itself, once. What keeps it from answering is in the view, not in the error.

@@ -15,7 +15,8 @@ func TestKubeconfigWithACommandIsRefused(t *testing.T) {
 	key := client.ObjectKey{Namespace: "default", Name: "demo"}
 	for _, user := range []string{"exec: {command: sh}", "tokenFile: /root/.ssh/id"} {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig"}}
-		secret.Data = map[string][]byte{"value": []byte(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
+		secret.Data = map[string][]byte{"value": []byte(
+			`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
 clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {` + user + `}}]}`)}
 		c := fake.NewClientBuilder().WithObjects(secret).Build()
 		field, _, _ := strings.Cut(user, ":")

@@ -28,7 +28,8 @@ func TestHistory(t *testing.T) {
 	if err != nil || got.Group != "EtcdCluster demo-etcd" || len(got.Entries) != 1 || got.Entries[0].Took.Seconds() != 7 {
 		t.Errorf("the history is %+v, %v", got, err)
 	}
-	if _, err := History(t.Context(), c, key, false); err == nil || !strings.Contains(err.Error(), "has no KubeadmControlPlane or ControlPlane yet") {
+	if _, err := History(t.Context(), c, key, false); err == nil ||
+		!strings.Contains(err.Error(), "has no KubeadmControlPlane or ControlPlane yet") {
 		t.Errorf("of no control plane: %v", err)
 	}
 	c = fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(e, cluster).Build()

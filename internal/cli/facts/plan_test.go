@@ -89,7 +89,8 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	sayRefused(t, kcp)
-	if _, err := Plans(t.Context(), c, c.Scheme(), client.ObjectKey{Namespace: "default", Name: "nobody"}, nil); !errors.Is(err, ErrNoCluster) {
+	if _, err := Plans(t.Context(), c, c.Scheme(), client.ObjectKey{Namespace: "default", Name: "nobody"}, nil); !errors.Is(err,
+		ErrNoCluster) {
 		t.Errorf("without a cluster: %v", err)
 	}
 }
@@ -102,7 +103,8 @@ func sayRefused(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) {
 	of := func(kind string) *controlplanev1alpha1.ControlPlane {
 		cp := &controlplanev1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-" + strings.ToLower(kind)}}
 		cp.Spec.Version = "v1.36.3"
-		cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: kind, Name: "demo"}
+		cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group,
+			Kind: kind, Name: "demo"}
 		return cp
 	}
 	kubeadm, other := of("KubeadmConfigTemplate"), of("OtherTemplate")
@@ -114,7 +116,8 @@ func sayRefused(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) {
 		name string
 		has  bool
 	}{{&stacked.Kind{}, kcp.Name, true}, {&machines.Kind{}, kubeadm.Name, true}, {&machines.Kind{}, other.Name, false}} {
-		version, config, err := configurationOf(t.Context(), c, &Group{Kind: test.kind, Key: client.ObjectKey{Namespace: "default", Name: test.name}})
+		version, config, err := configurationOf(t.Context(), c,
+			&Group{Kind: test.kind, Key: client.ObjectKey{Namespace: "default", Name: test.name}})
 		if err != nil || (config != nil) != test.has || test.has && (version != "v1.36.3" || len(config.ClusterConfiguration.FeatureGates) != 1) {
 			t.Errorf("%s: %q, %v, %v", test.name, version, config, err)
 		}

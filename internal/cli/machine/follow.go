@@ -112,7 +112,7 @@ func (r *follower) more() error {
 	return nil
 }
 
-// replaced says whether the path is another file now, or the file was begun anew.
+// replaced reports whether the path is another file now, or the file was begun again.
 func (r *follower) replaced() bool {
 	mine, err := r.file.Stat()
 	if err != nil {

@@ -179,7 +179,8 @@ func TestNewestLog(t *testing.T) {
 	if _, err := newestLog(m, "etcd"); err == nil || !strings.Contains(err.Error(), "init, bootstrap, containerd, kubelet") {
 		t.Errorf("error is %v", err)
 	}
-	for i, f := range []string{"kube-system_etcd-m_1/etcd/0.log", "kube-system_etcd-m_1/etcd/1.log", "kube-system_kube-proxy-x_2/kube-proxy/0.log"} {
+	for i, f := range []string{"kube-system_etcd-m_1/etcd/0.log", "kube-system_etcd-m_1/etcd/1.log",
+		"kube-system_kube-proxy-x_2/kube-proxy/0.log"} {
 		path := filepath.Join(pods, f)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

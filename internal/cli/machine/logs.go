@@ -30,9 +30,9 @@ func (a *app) logsCommand() *cobra.Command {
 		Use:   "logs [MACHINE]",
 		Short: "Show the log of a machine's component, or the daemon's",
 		Long: `Show a log of a machine: of its first process (init), of the bootstrap data and kubeadm (bootstrap), of containerd, of the
-kubelet, or of a container such as etcd or kube-apiserver. Without --component it is the kubelet's, on a machine of an etcd cluster
-etcd's, or, while the machine is not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as well. Tokens, keys and what a terminal
-would act on are not shown.`,
+kubelet, or of a container such as etcd or kube-apiserver. Without --component it is the kubelet's, on a machine of an etcd
+cluster etcd's, or, while the machine is not bootstrapped, the bootstrap's. The logs of machines that are stopped can be read as
+well. Tokens, keys and what a terminal would act on are not shown.`,
 		Example: `  quorate logs demo-cp-1
   quorate logs demo-cp-2 --component bootstrap
   quorate logs demo-cp-2 --component etcd --tail 50 -f

@@ -96,7 +96,8 @@ func (c *Cluster) adoptKind(cluster *unstructured.Unstructured, given func(flag 
 		return err
 	}
 	if given("kind") && asked != c.Kind {
-		return fmt.Errorf("--kind is %s and cluster %s has a %s: a control plane does not change its kind; make another cluster with --name", asked, c.Name, c.Kind)
+		return fmt.Errorf("--kind is %s and cluster %s has a %s: a control plane does not change its kind; make another cluster with --name",
+			asked, c.Name, c.Kind)
 	}
 	return nil
 }
@@ -122,7 +123,8 @@ func (c *Cluster) adopt(have inventory, given func(flag string) bool) ([]Step, e
 		write      func(int32) any
 	}{
 		{"replicas", "replicas", controlPlane, replicasPath, &c.Replicas, readReplicas, writeReplicas},
-		{"max-parallel", "machines that may join at once", controlPlane, maxParallelPath, &c.MaxParallel, c.Kind.maxParallel, c.Kind.maxParallelValue},
+		{"max-parallel", "machines that may join at once", controlPlane, maxParallelPath, &c.MaxParallel, c.Kind.maxParallel,
+			c.Kind.maxParallelValue},
 		{"workers", "workers", workers, replicasPath, &c.Workers, readReplicas, writeReplicas},
 	} {
 		if f.object == nil {
@@ -202,19 +204,21 @@ func (c *Cluster) adoptInPlace(controlPlane, workers *unstructured.Unstructured,
 	var steps []Step
 	if c.policy() != policy {
 		steps = append(steps, Step{
-			What: fmt.Sprintf("machines are changed in place: %s -> %s", policy, c.policy()), Object: controlPlane, Patch: nested(string(c.policy()), inPlacePath),
+			What: fmt.Sprintf("machines are changed in place: %s -> %s", policy, c.policy()), Object: controlPlane,
+			Patch: nested(string(c.policy()), inPlacePath),
 		})
 	}
 	if workers == nil || !given("in-place") {
 		return steps
 	}
 	if said := cmp.Or(workers.GetAnnotations()[upgradev1.PolicyAnnotation], string(controlplanev1.InPlaceNever)); said != string(c.policy()) {
-		steps = append(steps, Step{What: fmt.Sprintf("workers are changed in place: %s -> %s", said, c.policy()), Object: workers, Patch: c.workersInPlace()})
+		steps = append(steps, Step{What: fmt.Sprintf("workers are changed in place: %s -> %s", said, c.policy()), Object: workers,
+			Patch: c.workersInPlace()})
 	}
 	return steps
 }
 
-// workersInPlace is what of a MachineDeployment says whether its machines are changed in place. Cluster API would replace them with any
+// workersInPlace is what of a MachineDeployment reports whether its machines are changed in place. Cluster API would replace them with any
 // other strategy than OnDelete.
 func (c *Cluster) workersInPlace() map[string]any {
 	strategy := string(clusterv1.OnDeleteMachineDeploymentStrategyType)

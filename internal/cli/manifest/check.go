@@ -27,7 +27,8 @@ func (c Cluster) Check(versions []string) error {
 		return err
 	}
 	if c.Eager && c.Kind == ControlPlane {
-		return fmt.Errorf("--eager cannot be combined with --kind %s: must be --kind %s, whose bootstrap objects Quorate makes", ControlPlane, KubeadmControlPlane)
+		return fmt.Errorf("--eager cannot be combined with --kind %s: must be --kind %s, whose bootstrap objects Quorate makes", ControlPlane,
+			KubeadmControlPlane)
 	}
 	if policies := InPlacePolicies(); !slices.Contains(policies, string(c.policy())) {
 		return fmt.Errorf("invalid --in-place %q: must be %s", c.policy(), strings.Join(policies, ", "))

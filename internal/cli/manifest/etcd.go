@@ -63,13 +63,16 @@ func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Ste
 	etcd, exists := have["EtcdCluster "+etcdName(c.Name)], have["Cluster "+c.Name] != nil
 	switch {
 	case !exists && c.Etcd == 0 && c.EtcdVersion != "":
-		return nil, fmt.Errorf("--etcd-version %q cannot be combined with --etcd 0: it needs etcd on machines of its own, such as --etcd 3", c.EtcdVersion)
+		return nil, fmt.Errorf("--etcd-version %q cannot be combined with --etcd 0: it needs etcd on machines of its own, such as --etcd 3",
+			c.EtcdVersion)
 	case !exists:
 		return nil, nil
 	case etcd == nil && c.EtcdVersion != "":
-		return nil, fmt.Errorf("--etcd-version is %q, and cluster %s has its etcd on the machines of the control plane, where it comes with --kubernetes-version", c.EtcdVersion, c.Name)
+		return nil, fmt.Errorf("--etcd-version is %q, and cluster %s has its etcd on the machines of the control plane, where it comes with "+
+			"--kubernetes-version", c.EtcdVersion, c.Name)
 	case etcd == nil && c.Etcd > 0:
-		return nil, fmt.Errorf("--etcd is %d, and cluster %s has its etcd on the machines of the control plane: the data stay where they are; make another cluster with --name", c.Etcd, c.Name)
+		return nil, fmt.Errorf("--etcd is %d, and cluster %s has its etcd on the machines of the control plane: the data stay where they are; "+
+			"make another cluster with --name", c.Etcd, c.Name)
 	case etcd == nil:
 		return nil, nil
 	}
@@ -82,7 +85,8 @@ func (c *Cluster) adoptEtcd(have inventory, given func(flag string) bool) ([]Ste
 		return nil, fmt.Errorf("invalid --etcd \"0\": must be 1, 3, 5 or 7: cluster %s has etcd on machines of its own", c.Name)
 	}
 	if c.Etcd != replicas {
-		steps = append(steps, Step{What: fmt.Sprintf("machines of etcd: %d -> %d", replicas, c.Etcd), Object: etcd, Patch: nested(writeReplicas(c.Etcd), replicasPath)})
+		steps = append(steps, Step{What: fmt.Sprintf("machines of etcd: %d -> %d", replicas, c.Etcd), Object: etcd,
+			Patch: nested(writeReplicas(c.Etcd), replicasPath)})
 	}
 	return append(steps, c.adoptEtcdVersion(etcd, given("etcd-version"))...), nil
 }
@@ -96,5 +100,6 @@ func (c *Cluster) adoptEtcdVersion(etcd *unstructured.Unstructured, given bool) 
 	if version == c.EtcdVersion {
 		return nil
 	}
-	return []Step{{What: fmt.Sprintf("version of etcd: %s -> %s", version, c.EtcdVersion), Object: etcd, Patch: nested(c.EtcdVersion, []string{"spec", "version"})}}
+	return []Step{{What: fmt.Sprintf("version of etcd: %s -> %s", version, c.EtcdVersion), Object: etcd,
+		Patch: nested(c.EtcdVersion, []string{"spec", "version"})}}
 }

@@ -99,7 +99,8 @@ func TestSchemasRefuse(t *testing.T) {
 		{"cluster.yaml", "Cluster", "Not A Kind", []string{"spec", "infrastructureRef", "kind"}, "kind"},
 		{"control-plane-of-machines.yaml", "ControlPlane", int64(4), []string{"spec", "replicas"}, "needs an odd number"},
 		{"control-plane-of-machines.yaml", "ControlPlane", int64(0), []string{"spec", "joins", "maxParallel"}, "maxParallel"},
-		{"control-plane-of-machines.yaml", "ControlPlane", "KubeadmConfig", []string{"spec", "machineTemplate", "spec", "bootstrap", "configRef", "kind"}, "kind of a template"},
+		{"control-plane-of-machines.yaml", "ControlPlane", "KubeadmConfig", []string{"spec", "machineTemplate", "spec", "bootstrap", "configRef",
+			"kind"}, "kind of a template"},
 	} {
 		for _, o := range parseFile(t, tt.file) {
 			if o.GetKind() != tt.kind {

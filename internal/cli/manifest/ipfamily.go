@@ -129,7 +129,8 @@ func (c *Cluster) adoptIPFamily(cluster *unstructured.Unstructured, given func(f
 	}
 	family := familyOf(cluster)
 	if wanted := cmp.Or(c.IPFamily, IPv4); given("ip-family") && wanted != family {
-		return fmt.Errorf("invalid --ip-family %q: cluster %s has %s, and addresses cannot be changed; make another cluster with --name", wanted, c.Name, family)
+		return fmt.Errorf("invalid --ip-family %q: cluster %s has %s, and addresses cannot be changed; make another cluster with --name", wanted,
+			c.Name, family)
 	}
 	c.IPFamily = family
 	return nil

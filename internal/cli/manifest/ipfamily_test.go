@@ -30,12 +30,14 @@ func TestIPFamily(t *testing.T) {
 }
 
 func TestCheckIPFamily(t *testing.T) {
-	for family, want := range map[IPFamily]string{IPv4: "", IPv6: "", Dual: "", "IPv6": `invalid --ip-family "IPv6": must be ipv4, ipv6 or dual`, "x": `invalid --ip-family "x": must be ipv4, ipv6 or dual`} {
+	for family, want := range map[IPFamily]string{IPv4: "", IPv6: "", Dual: "",
+		"IPv6": `invalid --ip-family "IPv6": must be ipv4, ipv6 or dual`, "x": `invalid --ip-family "x": must be ipv4, ipv6 or dual`} {
 		c := demo()
 		c.IPFamily = family
 		expectError(t, c.Check([]string{c.Version}), want)
 	}
-	const refused = "EtcdCluster demo-etcd: etcdadm cannot use IPv6 addresses: spec.clusterNetwork.pods of Cluster demo must have an IPv4 range"
+	const refused = "EtcdCluster demo-etcd: etcdadm cannot use IPv6 addresses: spec.clusterNetwork.pods of Cluster demo must have an " +
+		"IPv4 range"
 	for family, want := range map[IPFamily]string{IPv4: "", Dual: "", IPv6: refused} {
 		c := demo()
 		c.IPFamily, c.Etcd = family, 3

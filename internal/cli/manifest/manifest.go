@@ -1,7 +1,7 @@
 // Package manifest makes the objects that `quorate up` applies, and reads and
 // checks the ones that a user brings. It knows the kinds of Cluster API that a
 // local cluster is made of, and what of them can be found wrong without asking
-// a management plane. It talks to nobody.
+// a management plane. It opens no connection.
 package manifest
 
 import (
@@ -24,7 +24,7 @@ import (
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
 )
 
-// Cluster is what `quorate up` is asked for.
+// Cluster is what the flags of `quorate up` describe.
 type Cluster struct {
 	Name      string
 	Namespace string
@@ -180,7 +180,7 @@ func reference(group, kind, name string) clusterv1.ContractVersionedObjectRefere
 	return clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: kind, Name: name}
 }
 
-// Shape says whether an existing cluster has the shape that Documents gives it, so that `up` knows which
+// Shape reports whether an existing cluster has the shape that Documents gives it, so that `up` knows which
 // objects to change. The error names what differs.
 func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 	want := c.cluster().Spec
@@ -202,7 +202,8 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("name %q is in use by a cluster that was not made by `quorate up --name` (%s): take another name, or change that cluster's own manifests and apply them with -f",
+	return fmt.Errorf("name %q is in use by a cluster that was not made by `quorate up --name` (%s): take another name, or change that "+
+		"cluster's own manifests and apply them with -f",
 		c.Name, strings.Join(wrong, "; "))
 }
 
@@ -210,7 +211,8 @@ func (c Cluster) Shape(existing *clusterv1.Cluster) error {
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, etcdclusterv1alpha1.AddToScheme, infrav1.AddToScheme,
+		clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme,
+		etcdclusterv1alpha1.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("registering kinds: %v", err)) // two types for one kind: a fault of this program

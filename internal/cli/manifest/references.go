@@ -31,13 +31,16 @@ var referenceFields = map[schema.GroupKind][]string{
 	{Group: clusterv1.GroupVersion.Group, Kind: "Cluster"}:               {"spec.controlPlaneRef", "spec.infrastructureRef"},
 	{Group: controlPlaneGroup, Kind: string(KubeadmControlPlane)}:        {"spec.machineTemplate.spec.infrastructureRef", etcdField},
 	{Group: etcdclusterv1alpha1.GroupVersion.Group, Kind: "EtcdCluster"}: {"spec.infrastructureTemplate"},
-	{Group: controlPlaneGroup, Kind: string(ControlPlane)}:               {"spec.machineTemplate.spec.infrastructureRef", "spec.machineTemplate.spec.bootstrap.configRef", etcdField},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}:     {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
-	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}:            {"spec.template.spec.infrastructureRef", "spec.template.spec.bootstrap.configRef"},
+	{Group: controlPlaneGroup, Kind: string(ControlPlane)}: {"spec.machineTemplate.spec.infrastructureRef",
+		"spec.machineTemplate.spec.bootstrap.configRef", etcdField},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineDeployment"}: {"spec.template.spec.infrastructureRef",
+		"spec.template.spec.bootstrap.configRef"},
+	{Group: clusterv1.GroupVersion.Group, Kind: "MachineSet"}: {"spec.template.spec.infrastructureRef",
+		"spec.template.spec.bootstrap.configRef"},
 }
 
-// CheckObjects says what is wrong with a user's objects: replicas, versions
-// (those that can be had are given), an object given twice, and references to
+// CheckObjects says what is wrong with a user's objects. It checks
+// replicas, versions (those that can be had are given), objects given twice, and references to
 // objects that are neither among them nor, as exists says, already applied.
 func CheckObjects(objects []*unstructured.Unstructured, versions []string, exists func(Reference) (bool, error)) error {
 	given := map[Reference]bool{}

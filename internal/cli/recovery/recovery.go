@@ -34,10 +34,10 @@ func Command(i *command.Invocation) *cobra.Command {
 		Use:   "recover [NAME]",
 		Short: "Make a control plane again whose etcd lost its quorum, from a survivor or from a backup",
 		Long: `Make a control plane again whose etcd lost its quorum, or all of its machines. The snapshot of the member that survived,
-or a verified backup, is restored on one new machine; all other machines of the control plane are deleted with their infrastructure
+or a verified backup, is restored on one new machine. All other machines of the control plane are deleted with their infrastructure
 before that, so that no old member can come back. The workers stay. Then the control plane grows to spec.replicas.
 
-The plan is shown, and nothing is done before you type the sentence that is asked for. The command can be ended and started again:
+The plan is shown, and nothing is done before you type the sentence that the command shows. The command can be ended and started again:
 the recovery goes on by itself, and the command follows it.`,
 		Example: `  quorate recover demo                                         # from the member with the newest data
   quorate recover demo --from 20261127t170312z-x7k2p           # from a backup

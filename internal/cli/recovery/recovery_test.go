@@ -30,7 +30,8 @@ func prepared(t *testing.T, answer string, change func(*backupv1alpha1.EtcdRecov
 	t.Helper()
 	r := &backupv1alpha1.EtcdRecovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-1", UID: "u", Annotations: map[string]string{
-			backupv1alpha1.RecoverySeedAnnotation: `{"backup":"b1","taken":"2026-11-27T10:00:00Z","revision":7,"size":9,"sha256":"ab","member":"demo-cp-2"}`,
+			backupv1alpha1.RecoverySeedAnnotation: `{"backup":"b1","taken":"2026-11-27T10:00:00Z","revision":7,"size":9,"sha256":"ab",` +
+				`"member":"demo-cp-2"}`,
 		}},
 		Spec: backupv1alpha1.EtcdRecoverySpec{ClusterName: "demo", Survivor: best, GiveUp: []string{"demo-cp-1", "demo-cp-2"}},
 	}
@@ -50,7 +51,8 @@ func prepared(t *testing.T, answer string, change func(*backupv1alpha1.EtcdRecov
 
 // TestApprove: what will be restored and deleted is shown, and only the whole sentence approves it.
 func TestApprove(t *testing.T) {
-	for answer, approved := range map[string]bool{"recover demo\n": true, "yes\n": false, "": false, "recover other\n": false, "recover\n": false} {
+	for answer, approved := range map[string]bool{"recover demo\n": true, "yes\n": false, "": false, "recover other\n": false,
+		"recover\n": false} {
 		a, out, c, of := prepared(t, answer, nil)
 		err := a.approve(t.Context(), c, of, false)
 		if (err == nil) != approved || err != nil && !errors.Is(err, errNotApproved) {

@@ -25,7 +25,7 @@ import (
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
-// wanted is what `quorate restore` is asked for.
+// wanted is what the flags of `quorate restore` describe.
 type wanted struct {
 	asked
 	uid, namespace, managerNamespace string
@@ -43,9 +43,9 @@ func RestoreCommand(i *command.Invocation) *cobra.Command {
 		Short: "Make a cluster again in a new management cluster, from a backup",
 		Long: `Make a cluster again of which only the store of its backups and the key that decrypts them are left: neither its machines, nor the
 management cluster that kept it. The objects that the backup holds are created here, with the cluster's authorities and keys. One new
-machine restores the snapshot; then the control plane grows to spec.replicas, and the workers are made anew.
+machine restores the snapshot; then the control plane grows to spec.replicas, and the workers are made again.
 
-The plan is shown, and nothing is done before you type the sentence that is asked for: by it you say that none of the old machines runs.
+The plan is shown, and nothing is done before you type the sentence that the command shows. By it you confirm that none of the old machines runs.
 From here they can neither be seen nor deleted. The command can be ended and started again.`,
 		Example: `  quorate restore --store host --cluster 0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a --identity key.txt
   quorate restore --store host --cluster 0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a --from 20261127t170312z-x7k2p --identity key.txt`,
@@ -100,6 +100,8 @@ type source struct {
 	manifest  *corebackup.Manifest
 	inventory *inventory.Inventory
 	use       inventory.Use
+	// newer is a verified backup that somebody deleted or overwrote, and of which the store has the old version; nil: there is none.
+	newer *backup.Entry
 }
 
 // read finds the backup and reads what it holds.
@@ -114,7 +116,7 @@ func (a *app) read(ctx context.Context, c client.Client, w wanted) (*source, err
 	}
 	defer done()
 	catalog := backup.Catalog{Store: opened, UID: w.uid}
-	e, err := choose(ctx, catalog, w)
+	e, newer, err := choose(ctx, catalog, w)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (a *app) read(ctx context.Context, c client.Client, w wanted) (*source, err
 	if err != nil {
 		return nil, err
 	}
-	files, err := catalog.Files(ctx, m, identities)
+	files, err := catalog.Files(ctx, e, identities)
 	if stranger := (*age.NoIdentityMatchError)(nil); errors.As(err, &stranger) {
 		return nil, fmt.Errorf("no identity in %s decrypts backup %s", file, m.Name)
 	}
@@ -143,29 +145,39 @@ func (a *app) read(ctx context.Context, c client.Client, w wanted) (*source, err
 	}
 	mark := w.uid + "/" + m.Name
 	use := inventory.Use{Namespace: w.namespace, MarkKey: backupv1alpha1.RestoredFromAnnotation, Mark: mark, Store: w.ref()}
-	return &source{m, held, use}, nil
+	return &source{m, held, use, newer}, nil
 }
 
-// choose returns the backup by its name, or the newest that is verified.
-func choose(ctx context.Context, catalog backup.Catalog, w wanted) (*backup.Entry, error) {
+// choose returns the backup by its name, or the newest that is verified. newer is one that is newer still, and that somebody deleted or
+// overwrote: its name must be given.
+func choose(ctx context.Context, catalog backup.Catalog, w wanted) (e, newer *backup.Entry, err error) {
 	if w.backup != "" {
-		e, err := catalog.Get(ctx, w.backup)
-		if err != nil {
-			return nil, fmt.Errorf("reading backup %s of cluster %s: %w", w.backup, w.uid, err)
+		if e, err = catalog.Find(ctx, w.backup); err != nil {
+			return nil, nil, fmt.Errorf("reading backup %s of cluster %s: %w", w.backup, w.uid, err)
 		}
-		return e, e.Err
+		return e, nil, e.Err
 	}
 	all, err := catalog.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s %s has no backup of a cluster with the UID %s", w.storeKind, w.store, w.uid)
+	// Where nothing is known of versions, what is there counts.
+	there, changed, _ := catalog.Changed(ctx, all, "", backup.MostChanged)
+	now := time.Now()
+	e, newer = backup.Newest(there, true, now), backup.Newest(changed, true, now)
+	if e != nil && newer != nil && !newer.Manifest.Taken.After(e.Manifest.Taken) {
+		newer = nil
 	}
-	if e := backup.Newest(all, true, time.Now()); e != nil {
-		return e, nil
+	switch {
+	case e != nil:
+		return e, newer, nil
+	case newer != nil:
+		return nil, nil, fmt.Errorf("no verified backup of cluster %s is left; backup %s was %s, and %s %s has its old version: --from %s restores that",
+			w.uid, newer.Name, newer.Changed, w.storeKind, w.store, newer.Name)
+	case len(all) == 0:
+		return nil, nil, fmt.Errorf("%s %s has no backup of a cluster with the UID %s", w.storeKind, w.store, w.uid)
 	}
-	return nil, fmt.Errorf("none of the %d backups of cluster %s is verified: --from names one to see what is wrong with it", len(all), w.uid)
+	return nil, nil, fmt.Errorf("none of the %d backups of cluster %s is verified: --from names one to see what is wrong with it", len(all), w.uid)
 }
 
 // restorable says why no cluster can be made from a backup.
@@ -173,7 +185,7 @@ func restorable(e *backup.Entry, w wanted) error {
 	m := e.Manifest
 	switch {
 	case !e.Verified():
-		return fmt.Errorf("backup %s is not verified: nobody restored it yet to compare its data", m.Name)
+		return fmt.Errorf("backup %s is not verified: its data was not restored and compared yet", m.Name)
 	case !m.Archive.Encrypted():
 		return fmt.Errorf("backup %s is not encrypted, and so holds neither the keys nor the objects of the cluster", m.Name)
 	case m.Cluster.Namespace != w.namespace:
@@ -219,9 +231,12 @@ func (a *app) confirm(from *source, w wanted) error {
 	s.Printf("Restore of cluster %s from %s %s:", name, w.storeKind, w.store)
 	age := time.Since(m.Taken).Round(time.Second)
 	s.Printf("  restore   %s, taken %s ago, revision %d, %d bytes, Kubernetes %s", m.Name, age, m.Revision(), m.Snapshot.Size, m.Kubernetes)
+	if from.newer != nil {
+		s.Printf("  not       %s", from.left())
+	}
 	s.Printf("  lose      every write after revision %d", m.Revision())
 	s.Printf("  create    %s", strings.Join(from.names(), ", "))
-	s.Printf("  then      one machine restores the backup, the control plane grows, and the workers are made anew")
+	s.Printf("  then      one machine restores the backup, the control plane grows, and the workers are made again")
 	var old []string
 	for _, member := range m.Etcd.Members {
 		old = append(old, member.Name)
@@ -239,6 +254,12 @@ func (a *app) confirm(from *source, w wanted) error {
 		return errors.New("nothing was approved, and nothing is done")
 	}
 	return nil
+}
+
+// left says which newer backup is not restored, and why.
+func (s *source) left() string {
+	age := time.Since(s.newer.Manifest.Taken).Round(time.Second)
+	return fmt.Sprintf("%s, taken %s ago, which was %s: --from %s restores its old version", s.newer.Name, age, s.newer.Changed, s.newer.Name)
 }
 
 // remake creates the objects of the cluster and its recovery, and approves that.

@@ -51,7 +51,7 @@ type elsewhere struct {
 	// stored changes the backup before it is stored; encrypted and verified are what it is.
 	files               map[string][]byte
 	encrypted, verified bool
-	namespace           string
+	namespace, name     string
 	taken               time.Time
 }
 
@@ -62,7 +62,7 @@ func newElsewhere(t *testing.T, answer string, change func(*elsewhere)) *elsewhe
 		t.Fatal(err)
 	}
 	e := &elsewhere{
-		t: t, identity: identity, out: &bytes.Buffer{}, state: t.TempDir(), encrypted: true, verified: true, namespace: "default",
+		t: t, identity: identity, out: &bytes.Buffer{}, state: t.TempDir(), encrypted: true, verified: true, namespace: "default", name: backupName,
 		files: formerFiles(t), taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC),
 	}
 	key := filepath.Join(e.state, "key.txt")
@@ -155,7 +155,7 @@ func digestOf(text string) corebackup.Digest {
 
 func (e *elsewhere) manifest() corebackup.Manifest {
 	return corebackup.Manifest{
-		Version: corebackup.FormatVersion, Name: backupName, Cluster: corebackup.Cluster{UID: formerUID, Namespace: e.namespace, Name: "demo"},
+		Version: corebackup.FormatVersion, Name: e.name, Cluster: corebackup.Cluster{UID: formerUID, Namespace: e.namespace, Name: "demo"},
 		Taken: e.taken, Kubernetes: "v1.37.2", Witnesses: []corebackup.Witness{{Revision: 7}},
 		Etcd: corebackup.Etcd{Members: []corebackup.Member{{Name: "demo-cp-1"}, {Name: "demo-cp-2"}}}, Keys: 1,
 		Fingerprints: map[string]string{"demo-ca": "ab"},
@@ -173,15 +173,20 @@ func (e *elsewhere) save() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	catalog := backup.Catalog{Store: in, UID: formerUID}
-	taken, err := catalog.Save(e.t.Context(), backupName, e.write)
+	e.saveIn(backup.Catalog{Store: in, UID: formerUID})
+}
+
+// saveIn stores it in a catalog.
+func (e *elsewhere) saveIn(catalog backup.Catalog) {
+	e.t.Helper()
+	taken, err := catalog.Save(e.t.Context(), e.name, e.write)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	if !e.verified {
 		return
 	}
-	entry, err := catalog.Get(e.t.Context(), backupName)
+	entry, err := catalog.Get(e.t.Context(), e.name)
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func endPauses(ctx context.Context, c client.Client, cluster *clusterv1.Cluster)
 	p := &pauses{client: c}
 	// From the parts to the whole: when the cluster goes on, nothing of it is paused.
 	for _, part := range clusterParts() {
-		if err := c.List(ctx, part.list, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+		if err := c.List(ctx, part.list, client.InNamespace(cluster.Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
 			return p.ended, fmt.Errorf("listing what is paused of cluster %s: %w", cluster.Name, err)
 		}
 		for _, o := range part.objects() {

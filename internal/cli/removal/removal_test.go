@@ -23,7 +23,8 @@ import (
 // A cluster that is paused is deleted all the same: first its deletion is asked for, then whatever is paused goes on.
 func TestDeletingAPausedCluster(t *testing.T) {
 	of := func(name, cluster string, annotations map[string]string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}, Annotations: annotations, Finalizers: []string{"held"}}
+		return metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
+			Annotations: annotations, Finalizers: []string{"held"}}
 	}
 	paused := func() map[string]string { return map[string]string{clusterv1.PausedAnnotation: "", "other": "stays"} }
 	cluster := &clusterv1.Cluster{ObjectMeta: of("demo", "demo", paused())}
@@ -53,20 +54,25 @@ func TestDeletingAPausedCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"LocalMachine demo-cp-1", "Machine demo-cp-1", "KubeadmControlPlane demo-cp", "ControlPlane demo-machines", "Cluster demo"}; !slices.Equal(ended, want) {
+	if want := []string{"LocalMachine demo-cp-1", "Machine demo-cp-1", "KubeadmControlPlane demo-cp", "ControlPlane demo-machines",
+		"Cluster demo"}; !slices.Equal(ended, want) {
 		t.Errorf("ended the pauses of %v, want %v", ended, want)
 	}
-	if want := []string{"delete demo", "patch demo-cp-1", "patch demo-cp-1", "patch demo-cp", "patch demo-machines", "patch demo"}; !slices.Equal(wrote, want) {
+	if want := []string{"delete demo", "patch demo-cp-1", "patch demo-cp-1", "patch demo-cp", "patch demo-machines",
+		"patch demo"}; !slices.Equal(wrote, want) {
 		t.Errorf("wrote %v, want %v", wrote, want)
 	}
-	if err := c.Get(t.Context(), key, cluster); err != nil || cluster.DeletionTimestamp.IsZero() || ptr.Deref(cluster.Spec.Paused, false) || len(cluster.Annotations) != 1 {
+	if err := c.Get(t.Context(), key, cluster); err != nil || cluster.DeletionTimestamp.IsZero() || ptr.Deref(cluster.Spec.Paused, false) ||
+		len(cluster.Annotations) != 1 {
 		t.Errorf("%v: %+v %+v", err, cluster.ObjectMeta, cluster.Spec)
 	}
 	foreign := &clusterv1.Machine{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "other-cp-1"}, foreign); err != nil || len(foreign.Annotations) != 2 {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "other-cp-1"}, foreign); err != nil ||
+		len(foreign.Annotations) != 2 {
 		t.Errorf("another cluster's machine: %v, %v", err, foreign.Annotations)
 	}
-	if text := Sentence(ended); !strings.HasPrefix(text, "LocalMachine demo-cp-1, Machine demo-cp-1, KubeadmControlPlane demo-cp and 2 more was paused") {
+	if text := Sentence(ended); !strings.HasPrefix(text,
+		"LocalMachine demo-cp-1, Machine demo-cp-1, KubeadmControlPlane demo-cp and 2 more was paused") {
 		t.Errorf("%q", text)
 	}
 	wrote = nil

@@ -29,7 +29,8 @@ func (e Explanation) Table() []screen.Line {
 	// The controller looks at other moments, and knows since when things are as they are; it may also have found objects
 	// that contradict each other, which no rule sees.
 	if r := e.Reported; r.Step != "" && (r.Step != e.Decision.Step.String() || r.Reason != e.Decision.Reason) {
-		lines = append(lines, screen.Line{{Text: "controller  "}, {Text: r.Step, Colour: screen.Doubt}, {Text: ": " + r.Message + " (" + r.Reason + ")"}})
+		lines = append(lines, screen.Line{{Text: "controller  "}, {Text: r.Step, Colour: screen.Doubt},
+			{Text: ": " + r.Message + " (" + r.Reason + ")"}})
 	}
 	return lines
 }

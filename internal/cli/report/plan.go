@@ -67,7 +67,8 @@ func tooShort(o plan.Observed, takes time.Duration) string {
 // place by it; empty: it can.
 func (p *Plan) NoteUpgrader(version string) {
 	if version != "" && p.changesInPlace() {
-		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap quorate-upgrader-images "+
+		p.NotKnown = fmt.Sprintf("whether the manager has an upgrader image for %s: neither its flag --upgrader-image nor its own ConfigMap "+
+			"quorate-upgrader-images "+
 			"is seen from here. Without one nothing is changed in place (NoUpgraderImage)", version)
 	}
 }
@@ -133,7 +134,8 @@ func (p Plan) summary() string {
 
 // colours are those of fates.
 var colours = map[forecast.Fate]screen.Colour{
-	forecast.Replace: screen.Bad, forecast.Remove: screen.Bad, forecast.Update: screen.Doubt, forecast.Metadata: screen.Doubt, forecast.Add: screen.Good,
+	forecast.Replace: screen.Bad, forecast.Remove: screen.Bad, forecast.Update: screen.Doubt, forecast.Metadata: screen.Doubt,
+	forecast.Add: screen.Good,
 }
 
 func (p Plan) machineRows() [][]screen.Span {
@@ -147,7 +149,8 @@ func (p Plan) machineRows() [][]screen.Span {
 func (p Plan) stepRows() [][]screen.Span {
 	rows := [][]screen.Span{heads("ABOUT", "STEP", "THEN", "WHY")}
 	for _, s := range p.Steps {
-		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong}, {Text: strengthText(s.After)}, {Text: heldText(s) + s.Message}})
+		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong},
+			{Text: strengthText(s.After)}, {Text: heldText(s) + s.Message}})
 	}
 	return rows
 }
@@ -179,10 +182,12 @@ func strengthText(s forecast.Strength) string {
 func (p Plan) ending() []screen.Line {
 	var lines []screen.Line
 	if len(p.Steps) > 0 {
-		lines = append(lines, screen.Text(fmt.Sprintf("%s, about %s; at most %s%s", count(len(p.Steps), "step"), p.Duration, count(p.MostMachines, "machine"), p.worst())))
+		lines = append(lines, screen.Text(fmt.Sprintf("%s, about %s; at most %s%s", count(len(p.Steps), "step"), p.Duration,
+			count(p.MostMachines, "machine"), p.worst())))
 	}
 	if p.Approval != "" {
-		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt}, {Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
+		lines = append(lines, screen.Line{{Text: "approval    "}, {Text: "needed", Colour: screen.Doubt},
+			{Text: ": revision " + p.Approval + "; `quorate approve " + p.Cluster + "`"}})
 	}
 	if p.Window != "" {
 		lines = append(lines, screen.Text("window      "+p.Window))
@@ -199,7 +204,8 @@ func (p Plan) ending() []screen.Line {
 	if p.Done() {
 		return append(lines, screen.Line{{Text: "then        "}, {Text: "all is as wanted", Colour: screen.Good}})
 	}
-	lines = append(lines, screen.Line{{Text: "then        "}, {Text: "it waits", Colour: screen.Doubt}, {Text: ": " + p.End.Message + " (" + p.End.Reason + ")"}})
+	lines = append(lines, screen.Line{{Text: "then        "}, {Text: "it waits", Colour: screen.Doubt},
+		{Text: ": " + p.End.Message + " (" + p.End.Reason + ")"}})
 	if why := meaning(p.End); why != "" {
 		lines = append(lines, screen.Line{{Text: "            " + why, Colour: screen.Faint}})
 	}
@@ -227,7 +233,7 @@ func (p Plan) worst() string {
 	return "; at the worst moment " + count(p.LeastSpare, "voter") + " may fail"
 }
 
-// meaning is what the rules say of the reason of a wait.
+// meaning explains the reason of a wait.
 func meaning(d plan.Decision) string {
 	for _, r := range plan.Rules() {
 		if r.Name != d.Rule {
@@ -251,7 +257,8 @@ func Plans(all []Plan, brief bool) []screen.Line {
 			if !p.Done() {
 				end = p.End.Reason + ": " + p.End.Message
 			}
-			rows = append(rows, []screen.Span{{Text: p.Namespace + "/" + p.Cluster}, {Text: p.Group}, {Text: p.summary()}, {Text: fmt.Sprint(len(p.Steps))}, {Text: end}})
+			rows = append(rows, []screen.Span{{Text: p.Namespace + "/" + p.Cluster}, {Text: p.Group}, {Text: p.summary()},
+				{Text: fmt.Sprint(len(p.Steps))}, {Text: end}})
 		}
 		return screen.Columns(rows)
 	}

@@ -22,9 +22,11 @@ func threeMachines(change func(*plan.Observed)) plan.Observed {
 		Etcd:    plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true},
 	}
 	for _, name := range []string{"demo-cp-1", "demo-cp-2", "demo-cp-3"} {
-		o.Machines = append(o.Machines, plan.Machine{Name: name, Host: name, Created: start.AddDate(0, 0, -2), UpSince: start.AddDate(0, 0, -1), Ready: true, Hook: true,
+		o.Machines = append(o.Machines, plan.Machine{Name: name, Host: name, Created: start.AddDate(0, 0, -2), UpSince: start.AddDate(0, 0, -1),
+			Ready: true, Hook: true,
 			Components: []plan.Component{{Name: "kube-apiserver", Health: plan.Healthy}}})
-		o.Etcd.Members = append(o.Etcd.Members, member("m"+name[len(name)-1:], name, func(m *plan.Member) { m.Leader, m.Since = name == "demo-cp-1", start.AddDate(0, 0, -1) }))
+		o.Etcd.Members = append(o.Etcd.Members,
+			member("m"+name[len(name)-1:], name, func(m *plan.Member) { m.Leader, m.Since = name == "demo-cp-1", start.AddDate(0, 0, -1) }))
 	}
 	change(&o)
 	return o
@@ -65,11 +67,14 @@ func TestPlan(t *testing.T) {
 		{removed, nil, outdated},
 		{"none yet", nil, func(o *plan.Observed) {
 			o.Machines, o.Etcd.Members, o.Group, o.Cluster.Reachable = nil, nil, plan.Group{Name: "demo-cp", New: true}, false
-			o.Etcd.Known, o.Cluster.Chores = false, []plan.Chore{{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Message: "no certificate authority", Then: "Kubeconfig"}}
+			o.Etcd.Known, o.Cluster.Chores = false,
+				[]plan.Chore{{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Message: "no certificate authority",
+					Then: "Kubeconfig"}}
 		}},
 	} {
 		b.WriteString("--- " + test.name + "\n")
-		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change), test.following, History{})
+		p := NewPlan(client.ObjectKey{Namespace: "default", Name: "demo"}, "KubeadmControlPlane demo-cp", threeMachines(test.change),
+			test.following, History{})
 		if test.name == inPlace || test.name == "a rollout" {
 			p.NoteDrain("Never: pods stay on their nodes")
 		}

@@ -54,7 +54,7 @@ func (c Cluster) idle() bool {
 	return c.ControlPlane.Name == "" || step == "" || step == string(plan.Nothing)
 }
 
-// wait is the short text about what is waited for, where the machines' own rows say more.
+// wait is the short text about what a step waits for, where the machines' own rows say more.
 func (n Next) wait() (text string, known bool) {
 	if n.Step != string(plan.Wait) {
 		return "", false
@@ -63,7 +63,7 @@ func (n Next) wait() (text string, known bool) {
 	return text, known
 }
 
-// underWay says in short what is waited for where the machines' own rows say more, by the decision's reason.
+// underWay says in short what the step waits for where the machines' own rows say more, by the decision's reason.
 var underWay = map[string]string{
 	"Initializing":    "the first machine initialises the cluster",
 	"Joining":         "machines join",

@@ -10,13 +10,15 @@ import (
 
 // TestRecovery: the tree says from which backup a cluster can be recovered, and nothing where none is taken.
 func TestRecovery(t *testing.T) {
-	good := Recovery{Wanted: true, Name: "20261127t170312z-x7k2p", Age: 12*time.Minute + 10*time.Second, Current: true, Reason: "Verified", Message: "recoverable"}
+	good := Recovery{Wanted: true, Name: "20261127t170312z-x7k2p", Age: 12*time.Minute + 10*time.Second, Current: true, Reason: "Verified",
+		Message: "recoverable"}
 	for want, r := range map[string]Recovery{
 		"": {},
 		"backup  recoverable from 20261127t170312z-x7k2p, taken 12 min ago, verified": good,
 		"backup  no backup yet":                         {Wanted: true},
 		"backup  no verified backup: the store is down": {Wanted: true, Reason: "StoreUnusable", Message: "the store is down"},
-		"backup  recoverable from a, taken 3 h ago, verified; it is older than two intervals": {Wanted: true, Name: "a", Age: 3*time.Hour + 59*time.Minute, Reason: "Overdue", Message: "it is older than two intervals"},
+		"backup  recoverable from a, taken 3 h ago, verified; it is older than two intervals": {Wanted: true, Name: "a",
+			Age: 3*time.Hour + 59*time.Minute, Reason: "Overdue", Message: "it is older than two intervals"},
 	} {
 		var got []string
 		for _, l := range r.lines() {

@@ -1,7 +1,7 @@
 // Package report says how clusters are, as plain data and as text made from
 // it: the tree of `quorate status`, the progress lines of `quorate up`, the
-// tables of `quorate explain` and `quorate history`. It knows no client and reads nothing; whoever
-// has the facts fills in its types.
+// tables of `quorate explain` and `quorate history`. It knows no client and reads nothing; the
+// caller has the facts and fills in its types.
 package report
 
 import (

@@ -121,7 +121,8 @@ func apartCluster() Cluster {
 // The data of a cluster are in one etcd, wherever it runs: what is missing of it is missing of the cluster.
 func TestEtcdCluster(t *testing.T) {
 	c := apartCluster()
-	if got := c.Missing(); got != "demo-etcd has 4 machines of 3 wanted; demo-etcd-4 waits for its member to vote; demo-etcd is not at rest: wait: demo-etcd-4 is joining" {
+	if got := c.Missing(); got != "demo-etcd has 4 machines of 3 wanted; demo-etcd-4 waits for its member to vote; demo-etcd is not at "+
+		"rest: wait: demo-etcd-4 is joining" {
 		t.Errorf("missing is %q", got)
 	}
 	if got := c.Quorum(); got.Voters != 3 || got.CanStand != 1 {
@@ -175,8 +176,9 @@ func TestLongReasonsAreCutWhileWaiting(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	e := Explanation{
-		Cluster:  "demo",
-		Decision: plan.Decision{Rule: "grow", Step: plan.Step{Verb: plan.Create, Machine: "demo-cp-2", Domain: "b", Number: 2}, Message: "1 of 3 machines"},
+		Cluster: "demo",
+		Decision: plan.Decision{Rule: "grow", Step: plan.Step{Verb: plan.Create, Machine: "demo-cp-2", Domain: "b", Number: 2},
+			Message: "1 of 3 machines"},
 		Verdicts: []plan.Verdict{
 			{Rule: "hold", Because: "neither the cluster nor demo-cp is paused"},
 			{Rule: "grow", Decided: true, Decision: plan.Decision{Rule: "grow", Message: "1 of 3 machines"}},
@@ -253,7 +255,8 @@ func TestMissing(t *testing.T) {
 		{"a step", func(c *Cluster) {
 			c.ControlPlane.Next = Next{Step: "Create demo-cp-4 in a", Message: "1 of 3 machines is outdated"}
 		}, "demo-cp is not at rest: Create demo-cp-4 in a: 1 of 3 machines is outdated"},
-		{"a wait", func(c *Cluster) { c.ControlPlane.Next = Next{Step: "Wait", Message: "2 machines join"} }, "demo-cp is not at rest: wait: 2 machines join"},
+		{"a wait", func(c *Cluster) { c.ControlPlane.Next = Next{Step: "Wait", Message: "2 machines join"} },
+			"demo-cp is not at rest: wait: 2 machines join"},
 		{"no plan, as of another controller", func(c *Cluster) { c.ControlPlane.Next = Next{} }, ""},
 		{"a number that is in order", func(c *Cluster) { c.ControlPlane.Replicas = 5 }, ""},
 		{"old conditions", func(c *Cluster) {
@@ -290,15 +293,19 @@ func TestWaiting(t *testing.T) {
 	}{
 		{"done", func(*Facts) {}, "", false},
 		{"nothing yet", func(f *Facts) { *f = Facts{} }, "the machine to be made", false},
-		{"infrastructure", func(f *Facts) { f.Infrastructure, f.InfrastructureWhy = false, "containerd does not\nanswer" }, "the machine to be made: containerd does not answer", false},
-		{"data", func(f *Facts) { f.Data, f.DataWhy = false, "the first machine is not initialised" }, "bootstrap data: the first machine is not initialised", false},
+		{"infrastructure", func(f *Facts) { f.Infrastructure, f.InfrastructureWhy = false, "containerd does not\nanswer" },
+			"the machine to be made: containerd does not answer", false},
+		{"data", func(f *Facts) { f.Data, f.DataWhy = false, "the first machine is not initialised" },
+			"bootstrap data: the first machine is not initialised", false},
 		{"kubeadm", func(f *Facts) { f.Bootstrap, f.BootstrapWhy, f.Node = false, "", false }, "kubeadm", false},
 		{"stopped", func(f *Facts) { f.Running, f.RunningWhy, f.NodeReady = false, "stopped", false }, "the machine to run: stopped", false},
-		{"failure", func(f *Facts) { f.Failure, f.Bootstrap, f.Node = "kubeadm join: exit status 1", false, false }, "kubeadm join: exit status 1", true},
+		{"failure", func(f *Facts) { f.Failure, f.Bootstrap, f.Node = "kubeadm join: exit status 1", false, false },
+			"kubeadm join: exit status 1", true},
 		{"node", func(f *Facts) { f.Node, f.NodeReady = false, false }, "its Node to be registered", false},
 		{"components", func(f *Facts) {
 			f.NodeReady = false
-			f.Components = []plan.Component{{Name: "etcd", Health: plan.Unhealthy, Why: "crashes"}, {Name: "kube-apiserver", Health: plan.Healthy}, {Name: "kube-scheduler"}}
+			f.Components = []plan.Component{{Name: "etcd", Health: plan.Unhealthy, Why: "crashes"}, {Name: "kube-apiserver", Health: plan.Healthy},
+				{Name: "kube-scheduler"}}
 		}, "etcd (crashes), kube-scheduler", false},
 		{"components with one reason", func(f *Facts) {
 			f.Components = []plan.Component{{Name: "etcd", Why: "starts"}, {Name: "kube-apiserver"}, {Name: "kube-scheduler", Why: "starts"}}

@@ -17,11 +17,13 @@ func TestUpgradeLines(t *testing.T) {
 				{Name: "copy", Done: true, Since: at(27)}, {Name: "swap", Running: true, Since: at(28)}, {Name: "verify"},
 			}},
 			{Name: "demo-cp-3-1a2b", Machine: "demo-cp-3", Reason: "WaitingForImages", Message: "images are brought\nto the node"},
-			{Name: "demo-cp-4-1a2b", Machine: "demo-cp-4", Failed: "swap", Reason: "RolledBack", Message: "kube-apiserver: unknown flag: --nonsense"},
+			{Name: "demo-cp-4-1a2b", Machine: "demo-cp-4", Failed: "swap", Reason: "RolledBack",
+				Message: "kube-apiserver: unknown flag: --nonsense"},
 			{Machine: "demo-cp-5"},
 		},
 	}
-	done := Upgrade{Name: "one", Of: "Machine one-cp-1", Version: "v1.36.3", Nodes: []UpgradedNode{{Name: "one", Machine: "one-cp-1", Completed: true, Created: start, Ended: at(19)}}}
+	done := Upgrade{Name: "one", Of: "Machine one-cp-1", Version: "v1.36.3",
+		Nodes: []UpgradedNode{{Name: "one", Machine: "one-cp-1", Completed: true, Created: start, Ended: at(19)}}}
 	var lines []screen.Line
 	lines = append(lines, u.Lines(at(31))...)
 	lines = append(lines, done.Lines(at(31))...)

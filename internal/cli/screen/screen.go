@@ -51,7 +51,7 @@ func New(out io.Writer, environment func(string) string) *Screen {
 	return s
 }
 
-// Live says whether rows are redrawn in place.
+// Live reports whether rows are redrawn in place.
 func (s *Screen) Live() bool { return s.live }
 
 // Print writes lines that stay, above the live part.

@@ -18,7 +18,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history [NAME]",
 		Short: "Show what was done to a control plane or an etcd cluster: when, why, how long it took, and who changed its spec",
 		Long: `Show the last 50 steps that were taken, the newest last, each with its reason, what became of it and how long it took until its
-effect was there: a created machine complete, a deleted one gone, an update in place recorded. Between them stands who changed
+effect was there. That is a created machine complete, a deleted one gone, an update in place recorded. Between them stands who changed
 the spec: the field manager, which Kubernetes records, not the user. With --etcd it is about the cluster's etcd on machines of
 its own.`,
 		Example: `  quorate history

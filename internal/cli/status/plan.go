@@ -25,7 +25,7 @@ import (
 // wrong usage too, ends with command.ExitFailed.
 const exitReplaces = 2
 
-// planFlags are what `quorate plan` is asked for.
+// planFlags are the flags of `quorate plan`.
 type planFlags struct {
 	files    []string
 	version  string
@@ -41,13 +41,13 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [NAME]",
 		Short: "Show what a change will do, step by step, before it is made",
-		Long: `Show what a change of a control plane, or of its etcd cluster, will do, before it is made: for each machine whether it stays, is changed in
-place or is replaced, and which field forces that; the steps in their order, with how many machines and voters there are after each, and how many
-of these may fail; and what it ends with. Without a change it is about what is under way. A cluster that is only in -f is planned from its
-first machine on.
+		Long: `Show what a change of a control plane, or of its etcd cluster, will do, before it is made. The plan has for each machine whether it
+stays, is changed in place or is replaced, and which field forces that. It has the steps in their order, with how many
+machines and voters there are after each, and how many of these may fail, and what it ends with. Without a change it is about what is
+under way. A cluster that is only in -f is planned from its first machine on.
 
-The API server is asked what the change would make of the objects, and refuses what cannot be; nothing is written. Then the rules themselves are
-asked, step after step, as if nothing went wrong. Times are estimates.
+The API server is asked what the change would make of the objects, and refuses what cannot be; nothing is written. Then the rules
+themselves are asked, step after step, as if nothing went wrong. Times are estimates.
 
 Exit codes: 0 no machine would be replaced, 2 at least one would be; any other is an error.`,
 		Example: `  quorate plan                                          # what is under way
@@ -68,9 +68,11 @@ Exit codes: 0 no machine would be replaced, 2 at least one would be; any other i
 	cmd.Flags().StringArrayVarP(&f.files, "filename", "f", nil, "a manifest with objects as they would be applied; - is standard input")
 	cmd.Flags().StringVar(&f.version, "kubernetes-version", "", "as if spec.version of the control plane were this")
 	cmd.Flags().Int32Var(&f.replicas, "replicas", 0, "as if spec.replicas of the control plane were this")
-	cmd.Flags().StringVar(&f.inPlace, "in-place", "", "as if spec.inPlace.policy of the control plane were this; without a value "+string(controlplanev1.InPlacePreferred))
+	cmd.Flags().StringVar(&f.inPlace, "in-place", "", "as if spec.inPlace.policy of the control plane were this; without a value "+
+		string(controlplanev1.InPlacePreferred))
 	cmd.Flags().Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
-	cmd.Flags().StringVar(&f.manager, "field-manager", "quorate-up", "as whom -f is applied: fields that it set before and that are missing now go")
+	cmd.Flags().StringVar(&f.manager, "field-manager", "quorate-up",
+		"as whom -f is applied: fields that it set before and that are missing now go")
 	cmd.Flags().BoolVar(&f.all, "all", false, "all clusters, a line for each control plane and each etcd cluster")
 	a.AddManagementTo(cmd)
 	f.output.AddTo(cmd)
@@ -231,7 +233,8 @@ func (a *app) fromFiles(f planFlags) ([]planned, error) {
 }
 
 // chooseWith finds the cluster that is planned: one that only -f has, or else one that exists. given reports whether it is the former.
-func (a *app) chooseWith(ctx context.Context, from client.Reader, args []string, changes []planned) (key client.ObjectKey, given bool, err error) {
+func (a *app) chooseWith(ctx context.Context, from client.Reader, args []string, changes []planned) (key client.ObjectKey, given bool,
+	err error) {
 	var objects []*unstructured.Unstructured
 	for _, c := range changes {
 		objects = append(objects, c.Object)

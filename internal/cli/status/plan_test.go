@@ -21,7 +21,8 @@ import (
 // scene are a Cluster and its control plane, of which no machine is there.
 func scene(name string) []client.Object {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "u"}}
-	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: name}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group,
+		Kind: "KubeadmControlPlane", Name: name}
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	kcp.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cluster, clusterv1.GroupVersion.WithKind("Cluster"))})
 	return []client.Object{cluster, kcp}
@@ -76,7 +77,8 @@ func TestChooseWith(t *testing.T) {
 	} {
 		key, given, err := (&app{Invocation: &command.Invocation{}}).chooseWith(t.Context(), c, test.args, test.changes)
 		if key.Name != test.want || (err != nil) != (test.want == "") || err == nil && given != test.given {
-			t.Errorf("%v, %d clusters in -f: %s, only given %v, %v; want %q, %v", test.args, len(test.changes), key, given, err, test.want, test.given)
+			t.Errorf("%v, %d clusters in -f: %s, only given %v, %v; want %q, %v", test.args, len(test.changes), key, given, err, test.want,
+				test.given)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show a cluster: machines, etcd's quorum, what happens next and why",
-		Long: `Show a cluster as a tree: its control plane with the next step and why it is the next, each machine with
-what it waits for, the members of etcd (^ marks the leader) with how many failures their quorum can stand, and the workers.
+		Long: `Show a cluster as a tree. It has the control plane with the next step and why it is the next, and each machine with
+what it waits for. Then follow the members of etcd (^ marks the leader) with how many failures their quorum can stand, and the workers.
 Without a name, all clusters are shown.`,
 		Example: `  quorate status
   quorate status demo --watch

@@ -57,7 +57,7 @@ func (b *bringUp) todoFiles(ctx context.Context, c client.Client) ([]manifest.St
 	}
 	if err := manifest.CheckObjects(b.objects, b.accepted(), exists); err != nil {
 		if failed != nil {
-			return nil, err // nobody knows yet whether the objects are good
+			return nil, err // the objects were not checked yet
 		}
 		return nil, command.Usage(err)
 	}
@@ -140,7 +140,7 @@ func carryOut(ctx context.Context, c client.Client, s manifest.Step, trial bool)
 	return err
 }
 
-// isRefused says whether an error is about what was asked for.
+// isRefused reports whether an error is about what was asked for.
 func isRefused(err error) bool {
 	var coded *command.ExitError
 	return errors.As(err, &coded) && coded.Code == command.ExitUsage

@@ -15,7 +15,8 @@ import (
 
 // A change waits for the webhooks of a management cluster that comes up, as long as --timeout says, and for no other failure.
 func TestChangeWaitsForWebhooks(t *testing.T) {
-	silent := fmt.Errorf("applying Cluster home: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "default.cluster.x-k8s.io": connection refused`)))
+	silent := fmt.Errorf("applying Cluster home: %w", apierrors.NewInternalError(errors.New(`failed calling webhook `+
+		`"default.cluster.x-k8s.io": connection refused`)))
 	broken := apierrors.NewInternalError(errors.New("etcdserver: no space"))
 	for _, tt := range []struct {
 		name    string
@@ -38,7 +39,8 @@ func TestChangeWaitsForWebhooks(t *testing.T) {
 					tries++
 					return tt.answers[min(tries, len(tt.answers))-1]
 				})
-				if (err != nil) != (tt.want != "") || err != nil && (command.ExitCode(t.Context(), true, err) != tt.code || !strings.Contains(err.Error(), tt.want)) {
+				if (err != nil) != (tt.want != "") || err != nil && (command.ExitCode(t.Context(), true, err) != tt.code ||
+					!strings.Contains(err.Error(), tt.want)) {
 					t.Errorf("error is %v, want %q with exit code %d", err, tt.want, tt.code)
 				}
 				if tries != tt.tries || said < tries-1 {

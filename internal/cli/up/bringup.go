@@ -69,7 +69,7 @@ func (b *bringUp) run(ctx context.Context) error {
 	return b.keep(ctx)
 }
 
-// waitForAll waits until each cluster is as it was asked for, unless nobody wants to wait.
+// waitForAll waits until each cluster is as it was asked for, unless --wait=false is set.
 func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 	if !b.wait {
 		b.screen.Printf("not waiting; `quorate status --watch` shows how it goes on")
@@ -84,7 +84,7 @@ func (b *bringUp) waitForAll(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// options are the environment's; what an existing one was made with is asked for again.
+// options are the environment's; an existing one keeps what it was made with.
 func (u *up) options(nodeBinary string) embed.Options {
 	o := embed.Options{State: u.State, Network: u.prefix, NodeBinary: nodeBinary, FeatureGates: u.gates}
 	o.Artifacts.Prebuilt, o.Artifacts.Bundle = u.Environment("QUORATE_ARTIFACTS"), u.Bundle()
@@ -120,7 +120,7 @@ func (b *bringUp) checkRunning(ctx context.Context) error {
 }
 
 // needed are the versions that the machines are known to need before a management plane is asked. In an environment that exists, the
-// cluster may exist too, and keeps its version unless another is asked for.
+// cluster may exist too, and keeps its version unless the flags set another.
 func (u *up) needed() []string {
 	if _, err := embed.Load(u.State); err == nil && u.objects == nil && !u.given("kubernetes-version") {
 		return nil
@@ -193,7 +193,8 @@ func (b *bringUp) finish(ctx context.Context, c client.Client, key client.Object
 		screen.Line{},
 		screen.Line{
 			{Text: key.Name, Colour: screen.Strong}, {Text: " " + how + ": "},
-			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Quorum().Sentence()), Colour: screen.Good},
+			{Text: fmt.Sprintf("%d of %d machines ready, etcd %s", report.Ready(machines), len(machines), cluster.Quorum().Sentence()),
+				Colour: screen.Good},
 			{Text: "  " + report.Elapsed(time.Since(b.begun)), Colour: screen.Faint},
 		},
 		screen.Line{},
@@ -209,7 +210,7 @@ func (b *bringUp) finish(ctx context.Context, c client.Client, key client.Object
 	return nil
 }
 
-// whatGoesOn tells whoever interrupted it what was begun, how to see it and how to undo it.
+// whatGoesOn tells the user, after an interrupt, what was begun, how to see it and how to undo it.
 func (b *bringUp) whatGoesOn() string {
 	name := ""
 	if keys := b.targets(); len(keys) == 1 {
@@ -217,9 +218,11 @@ func (b *bringUp) whatGoesOn() string {
 	}
 	switch {
 	case b.applied:
-		return "interrupted; the work goes on in the background: `quorate status" + name + " --watch` shows it, `quorate down" + name + "` undoes it"
+		return "interrupted; the work goes on in the background: `quorate status" + name + " --watch` shows it, `quorate down" + name +
+			"` undoes it"
 	case b.started:
-		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, `quorate down` undoes it"
+		return "interrupted; nothing was asked of the management plane, which comes up in the background: the same command goes on from there, " +
+			"`quorate down` undoes it"
 	}
 	return "interrupted; nothing was begun but artifacts, which stay in their cache: the same command goes on from there"
 }

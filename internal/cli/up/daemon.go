@@ -23,7 +23,8 @@ func DaemonCommand(a *command.Invocation) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return embed.Run(cmd.Context(), embed.Options{State: a.State, NodeBinary: node, Verbosity: verbosity, Audit: a.Environment("QUORATE_AUDIT") != ""})
+			return embed.Run(cmd.Context(), embed.Options{State: a.State, NodeBinary: node, Verbosity: verbosity,
+				Audit: a.Environment("QUORATE_AUDIT") != ""})
 		},
 	}
 	cmd.Flags().IntVarP(&verbosity, "verbosity", "v", 0, "level of detail of the log, 0 to 5")

@@ -14,7 +14,8 @@ func (u *up) checkGates() error {
 		return nil
 	}
 	if keeper, kept := selfmanaged.Keeper(u.State); kept {
-		return fmt.Errorf("--feature-gates is for the management plane on this host, and the Cluster API of this environment runs in cluster %s", keeper)
+		return fmt.Errorf("--feature-gates is for the management plane on this host, and the Cluster API of this environment runs in cluster %s",
+			keeper)
 	}
 	if u.selfManaged {
 		return errors.New("--feature-gates is for the management plane on this host, and --self-managed moves the Clusters to another")

@@ -16,7 +16,8 @@ func TestPlaneDetail(t *testing.T) {
 	if err := e.Save(state); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := planeDetail(state, "https://127.0.0.1:6443"), "https://127.0.0.1:6443, feature gates MachineTaintPropagation=true"; got != want {
+	if got, want := planeDetail(state, "https://127.0.0.1:6443"),
+		"https://127.0.0.1:6443, feature gates MachineTaintPropagation=true"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -34,7 +34,8 @@ func TestRangeInUse(t *testing.T) {
 	}
 	t.Setenv("QUORATE_CACHE", t.TempDir())
 	err := lacking(u.lacks(t.Context()))
-	for _, want := range []string{"the free address range 127.3.0.0/16", "choose another range with --network", "interface lo has the address 127.0.0.1/8"} {
+	for _, want := range []string{"the free address range 127.3.0.0/16", "choose another range with --network",
+		"interface lo has the address 127.0.0.1/8"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error is %v, want %q in it", err, want)
 		}
@@ -93,14 +94,16 @@ func TestImpossibleIsNotApplied(t *testing.T) {
 		want    string
 	}{
 		{"name in use", nil, []client.Object{foreign}, nil, command.ExitUsage, `name "demo" is in use by a cluster that was not made by`},
-		{"template missing", lonely, nil, nil, command.ExitUsage, "is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
+		{"template missing", lonely, nil, nil, command.ExitUsage,
+			"is LocalMachineTemplate nowhere, which is neither in the manifests nor applied before"},
 		{"template applied before", lonely, []client.Object{template}, nil, command.ExitOK, ""},
 		{"no answer", lonely, nil, errors.New("connection refused"), command.ExitFailed, "connection refused"},
 		{"no answer about a name", nil, nil, errors.New("connection refused"), command.ExitFailed, "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &bringUp{up: &up{Invocation: &command.Invocation{}, objects: tt.files, given: func(string) bool { return false }}}
-			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Kind: manifest.KubeadmControlPlane, Replicas: 3, Version: artifacts.DefaultVersion}
+			b.cluster = manifest.Cluster{Name: "demo", Namespace: "default", Kind: manifest.KubeadmControlPlane, Replicas: 3,
+				Version: artifacts.DefaultVersion}
 			steps, err := b.todo(t.Context(), readOnly(t, tt.broken, tt.objects...))
 			if tt.code == command.ExitOK {
 				if err != nil || len(steps) != len(tt.files) {

@@ -30,7 +30,8 @@ func (u *up) checkSelfManaged() error {
 		return errors.New("--self-managed cannot be combined with --wait=false: providers are installed in a cluster that is up")
 	}
 	if keeper, kept := selfmanaged.Keeper(u.State); kept && keeper.Key() != u.targets()[0] {
-		return fmt.Errorf("--self-managed: cluster %s is the management cluster of this environment; `quorate up --name %s --self-managed=false` gives its Clusters back first", keeper, keeper.Name)
+		return fmt.Errorf("--self-managed: cluster %s is the management cluster of this environment; `quorate up --name %s "+
+			"--self-managed=false` gives its Clusters back first", keeper, keeper.Name)
 	}
 	return nil
 }
@@ -79,8 +80,8 @@ func (b *bringUp) keep(ctx context.Context) error {
 	return b.moved(ctx)
 }
 
-// moved waits until the cluster is told of where it was moved to as it was before: a move leaves statuses behind, and who pauses the
-// Cluster before they are written again has Machines without Nodes.
+// moved waits until the cluster is told of where it was moved to as it was before. A move leaves statuses behind, and a Cluster that
+// is paused before they are written again has Machines without Nodes.
 func (b *bringUp) moved(ctx context.Context) error {
 	begun := time.Now()
 	c, err := b.Connect()
@@ -93,7 +94,8 @@ func (b *bringUp) moved(ctx context.Context) error {
 			return up, err
 		}
 		var machines clusterv1.MachineList
-		if err := c.List(ctx, &machines, client.InNamespace(w.Key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.Key.Name}); err != nil {
+		if err := c.List(ctx, &machines, client.InNamespace(w.Key.Namespace),
+			client.MatchingLabels{clusterv1.ClusterNameLabel: w.Key.Name}); err != nil {
 			return false, nil //nolint:nilerr // it is looked at again
 		}
 		return !slices.ContainsFunc(machines.Items, withoutNode), nil

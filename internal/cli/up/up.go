@@ -1,4 +1,4 @@
-// Package up is `quorate up`: it checks what is asked for, brings the management plane up, applies what makes a cluster,
+// Package up is `quorate up`: it checks the flags and files, brings the management plane up, applies what makes a cluster,
 // and waits until that is as wanted.
 package up
 
@@ -38,7 +38,7 @@ type up struct {
 	// featureGates is the text of --feature-gates, and gates what it chooses; nil: it is not given.
 	featureGates string
 	gates        map[string]bool
-	// given says whether a flag was on the command line.
+	// given reports whether a flag was on the command line.
 	given func(flag string) bool
 
 	// objects are those of the files; nil when the flags describe the cluster.
@@ -52,7 +52,7 @@ func Command(a *command.Invocation) *cobra.Command {
 	u := &up{Invocation: a}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Make a cluster on this host, or bring one to the size that is asked for",
+		Short: "Make a cluster on this host, or change one to what the flags say",
 		Long: `Make a cluster on this host, and with the first one the management plane that keeps it.
 
 What is given on the command line is wanted; what is not stays as it is in a cluster that exists, and has the defaults
@@ -62,21 +62,23 @@ five. With -f your own manifests are applied instead (server-side, as kubectl ap
 The control plane is a KubeadmControlPlane, or with --kind ControlPlane the machines alone, which the kubeadm bootstrap provider sets
 up from templates of its own. A cluster keeps its kind.
 
-Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. Whoever may
-run privileged pods in such a cluster can become root here.
+Root in a local machine is root on the host: machines are namespaces, which keep experiments apart and not attackers. A user who
+may run privileged pods in such a cluster can become root here.
 
-It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it interrupts the waiting only: the work
-goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with comments.
+It waits until the control plane says that it is as wanted, all machines are Ready and all components healthy. Interrupting it
+interrupts the waiting only: the work goes on in the background. What is made is shown by 'quorate up --dry-run -o yaml', with
+comments.
 
 Its etcd is backed up once a day, or as --backup says, into the folder backups of --state, encrypted for the identity in that folder. Both
 stay when the cluster goes. The first 'quorate up' in a state folder makes the identity: --dry-run before it shows no encryption.
 
-With --self-managed the cluster becomes its own management cluster, and that of all others of the environment: cert-manager, Cluster API and Quorate are installed in
-it by clusterctl, and all Clusters are moved there. No machine is replaced. The daemon stays as the provider of machines. --self-managed=false moves all back.
+With --self-managed the cluster becomes its own management cluster, and that of all others of the environment. clusterctl installs
+cert-manager, Cluster API and Quorate in it, and all Clusters are moved there. No machine is replaced. The daemon
+stays as the provider of machines. --self-managed=false moves all back.
 
 With QUORATE_ETCD_FORWARD_ONLY=true in its environment the management plane reaches etcd by port-forwards alone, like a manager with
---etcd-forward-only in a management cluster that cannot reach machines. With QUORATE_RUNTIME_EXTENSIONS=true, until it is false, its Cluster API calls Runtime
-Extensions, of which Quorate is one: docs/in-place.md.`,
+--etcd-forward-only in a management cluster that cannot reach machines. With QUORATE_RUNTIME_EXTENSIONS=true, until it is false, its
+Cluster API calls Runtime Extensions, of which Quorate is one: docs/in-place.md.`,
 		Example: `  quorate up                                         # three machines, called demo
   quorate up --name small --replicas 1 --workers 2   # one machine and two workers
   quorate up --name small --workers 3                # the same cluster, one worker more
@@ -106,26 +108,35 @@ func (u *up) addFlags(cmd *cobra.Command) {
 	u.cluster.Namespace = "default"
 	f := cmd.Flags()
 	f.StringVar(&u.cluster.Name, "name", "demo", "name of the cluster")
-	f.StringVar((*string)(&u.cluster.Kind), "kind", string(manifest.KubeadmControlPlane), "kind of the control plane: "+strings.Join(manifest.Kinds(), " or "))
+	f.StringVar((*string)(&u.cluster.Kind), "kind", string(manifest.KubeadmControlPlane), "kind of the control plane: "+
+		strings.Join(manifest.Kinds(), " or "))
 	f.Int32Var(&u.cluster.Replicas, "replicas", 3, "machines of the control plane: 1, 3, 5 or 7")
 	f.Int32Var(&u.cluster.Etcd, "etcd", 0, "machines of etcd's own: 1, 3, 5 or 7; 0 for etcd on the control plane's machines")
 	f.StringVar(&u.cluster.EtcdVersion, "etcd-version", "", "version of etcd on machines of its own (default 3.6.16)")
 	f.Int32Var(&u.cluster.Workers, "workers", 0, "worker machines")
-	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.DefaultVersion, "version of Kubernetes: "+strings.Join(artifacts.Versions(), " or "))
+	f.StringVar(&u.cluster.Version, "kubernetes-version", artifacts.DefaultVersion, "version of Kubernetes: "+
+		strings.Join(artifacts.Versions(), " or "))
 	f.StringVar(&u.domains, "failure-domains", "a,b,c", "names of failure domains that machines are spread over; empty for none")
 	f.Int32Var(&u.cluster.MaxParallel, "max-parallel", 0, "machines that may join at once; 0 for as many as are missing")
-	f.BoolVar(&u.cluster.Eager, "eager", false, "make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")
-	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false, "replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
+	f.BoolVar(&u.cluster.Eager, "eager", false,
+		"make all machines of the control plane at the same moment as the first; they join when that has initialised the cluster")
+	f.BoolVar(&u.cluster.AutoRepair, "auto-repair", false,
+		"replace machines of the control plane that break, as far as the quorum allows; a ControlPlane does unless this is false")
 	f.StringVar((*string)(&u.cluster.InPlace), "in-place", string(controlplanev1.InPlaceNever),
-		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(), ", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
+		"change machines in place instead of replacing them, the workers after the control plane: "+strings.Join(manifest.InPlacePolicies(),
+			", ")+"; without a value "+string(controlplanev1.InPlacePreferred))
 	f.Lookup("in-place").NoOptDefVal = string(controlplanev1.InPlacePreferred)
 	f.StringVar(&u.cluster.Backup, "backup", "@daily",
 		"when etcd is backed up into the folder backups of --state: the five fields of cron, a word such as @hourly, or "+manifest.NoBackup)
-	f.StringVar((*string)(&u.cluster.IPFamily), "ip-family", string(manifest.IPv4), "addresses of machines, pods and Services: ipv4, ipv6 or dual for both; a cluster keeps its own")
-	f.BoolVar(&u.selfManaged, "self-managed", false, "the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
+	f.StringVar((*string)(&u.cluster.IPFamily), "ip-family", string(manifest.IPv4),
+		"addresses of machines, pods and Services: ipv4, ipv6 or dual for both; a cluster keeps its own")
+	f.BoolVar(&u.selfManaged, "self-managed", false,
+		"the cluster becomes the management cluster of this environment; with false it gives all Clusters back to the host's management plane")
 	f.StringSliceVarP(&u.files, "filename", "f", nil, "apply these manifests instead; - is standard input")
 	f.StringVar(&u.network, "network", "", "address range of a new environment, from /8 to /22 (default 172.30.0.0/16)")
-	f.StringVar(&u.featureGates, "feature-gates", "", "feature gates of the management plane's Cluster API, as NAME=true,NAME=false, until other ones are given; empty for its defaults: "+strings.Join(embed.FeatureGates(), ", "))
+	f.StringVar(&u.featureGates, "feature-gates", "",
+		"feature gates of the management plane's Cluster API, as NAME=true,NAME=false, until other ones are given; empty for its defaults: "+
+			strings.Join(embed.FeatureGates(), ", "))
 	f.BoolVar(&u.wait, "wait", true, "wait until the cluster is up")
 	f.DurationVar(&u.timeout, "timeout", 15*time.Minute, "how long to wait for the cluster")
 	f.BoolVar(&u.dryRun, "dry-run", false, "print the manifests and change nothing")
@@ -202,7 +213,8 @@ func (u *up) checkFiles() error {
 	if len(u.files) == 0 {
 		return nil
 	}
-	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains", "max-parallel", "eager", "auto-repair", "in-place", "ip-family",
+	for _, flag := range []string{"name", "kind", "replicas", "etcd", "etcd-version", "workers", "kubernetes-version", "failure-domains",
+		"max-parallel", "eager", "auto-repair", "in-place", "ip-family",
 		"backup"} {
 		if u.given(flag) {
 			return fmt.Errorf("--%s cannot be combined with -f: set it in the manifests, or leave -f out", flag)

@@ -30,7 +30,8 @@ func (b *bringUp) waitFor(ctx context.Context, c client.Client, key client.Objec
 		return err
 	}
 	if last.ControlPlane.Inactive() {
-		b.screen.Printf("cluster %s: %s is inactive and changes nothing; `quorate status %s` shows what it would do, and spec.state Active has it done",
+		b.screen.Printf("cluster %s: %s is inactive and changes nothing; `quorate status %s` shows what it would do, and spec.state Active has "+
+			"it done",
 			key.Name, last.ControlPlane.Name, key.Name)
 		return nil
 	}
@@ -71,7 +72,7 @@ type watcher struct {
 	stuck time.Time
 }
 
-// up says whether the cluster is as wanted, or never will be by itself. An inactive control plane is waited for by nobody.
+// up reports whether the cluster is as wanted, or never will be by itself. Nothing waits for an inactive control plane.
 func (w *watcher) up(c report.Cluster) (bool, error) {
 	if c.Missing() == "" || c.ControlPlane.Inactive() {
 		return true, nil
@@ -89,7 +90,7 @@ func (w *watcher) up(c report.Cluster) (bool, error) {
 	return false, errStuck
 }
 
-// onlyFailed says whether nothing is under way: some machine failed, and no other waits for anything that may come.
+// onlyFailed reports whether nothing is under way: some machine failed, and no other waits for anything that may come.
 func onlyFailed(c report.Cluster) bool {
 	failed := false
 	for _, m := range c.Machines() {
@@ -106,7 +107,8 @@ func onlyFailed(c report.Cluster) bool {
 func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report.Cluster, err error) error {
 	switch {
 	case errors.Is(err, command.ErrTimeout):
-		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate status %s --watch` shows it",
+		return &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf("after %s cluster %s is not up: %s; the work goes on, `quorate "+
+			"status %s --watch` shows it",
 			b.timeout, key.Name, cmp.Or(last.Missing(), "Machines have no Nodes"), key.Name)}
 	case errors.Is(err, errStuck):
 		var failed []string
@@ -117,7 +119,8 @@ func (b *bringUp) explain(ctx context.Context, key client.ObjectKey, last report
 				name = m.Name
 			}
 		}
-		return fmt.Errorf("cluster %s cannot come up by itself: %s; `quorate logs %s --component bootstrap` shows more, `quorate explain %s` what is waited for",
+		return fmt.Errorf("cluster %s cannot come up by itself: %s; `quorate logs %s --component bootstrap` shows more, `quorate explain %s` "+
+			"says what it waits for",
 			key.Name, strings.Join(failed, "; "), name, key.Name)
 	case ctx.Err() != nil:
 		return ctx.Err()

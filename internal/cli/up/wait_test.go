@@ -49,7 +49,8 @@ func TestUpGivesUp(t *testing.T) {
 
 // Nothing comes of an inactive control plane until a person activates it; what it told of an older spec does not count.
 func TestUpDoesNotWaitForAnInactiveControlPlane(t *testing.T) {
-	inactive := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true, Next: report.Next{Step: "Wait", Reason: "Inactive"}}}
+	inactive := report.Cluster{ControlPlane: report.ControlPlane{Name: "cp", Current: true,
+		Next: report.Next{Step: "Wait", Reason: "Inactive"}}}
 	if done, err := (&watcher{}).up(inactive); !done || err != nil {
 		t.Errorf("%v %v", done, err)
 	}

@@ -24,9 +24,9 @@ func ApproveCommand(i *command.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve [NAME]",
 		Short: "Show the plan of a change that waits for an approval, and approve it",
-		Long: `Show what a cluster's control plane, or its etcd cluster, will do, and approve that. A control plane with spec.approval.policy Required replaces no
-machine for another spec, and changes none in place, before. The approval is for the spec as it is: another change needs another one. It ends when all
-machines are as wanted.`,
+		Long: `Show what a cluster's control plane, or its etcd cluster, will do, and approve that. A control plane with
+spec.approval.policy Required replaces no machine for another spec, and changes none in place, before. The approval is for the
+spec as it is: another change needs another one. It ends when all machines are as wanted.`,
 		Example: `  quorate approve demo
   quorate approve demo --yes     # without being asked`,
 		Args:              command.OneArgumentAtMost,
@@ -80,7 +80,7 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 
 // agrees asks a person.
 func (a *app) agrees(question string) bool {
-	a.NewScreen().Printf("\n%s Only yes is taken for an answer: ", question)
+	a.NewScreen().Printf("\n%s Type yes to go on: ", question)
 	answer, _ := bufio.NewReader(a.In).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// decideFlags are what `quorate decide` is asked for.
+// decideFlags are the flags of `quorate decide`.
 type decideFlags struct {
 	yes    bool
 	output command.Format
@@ -144,34 +144,37 @@ func choose(found []facts.Decidable, kind plan.ChoiceKind, targets []string) ([]
 	var chosen []facts.Decidable
 	for _, d := range found {
 		of := d
-		of.Offers = nil
-		for _, o := range d.Offers {
-			if o.Choice.Kind != kind {
-				continue
-			}
+		of.Offers = slices.DeleteFunc(slices.Clone(d.Offers), func(o plan.Offer) bool { return o.Choice.Kind != kind })
+		for _, o := range of.Offers {
 			offered = append(offered, o.Name)
-			if len(targets) > 0 && !missing[o.Name] && !missing[o.Choice.Target] {
-				continue
-			}
+		}
+		if len(targets) > 0 {
+			of.Offers = slices.DeleteFunc(of.Offers, func(o plan.Offer) bool { return !missing[o.Name] && !missing[o.Choice.Target] })
+		}
+		for _, o := range of.Offers {
 			names = append(names, o.Name, o.Choice.Target)
-			of.Offers = append(of.Offers, o)
 		}
 		if len(of.Offers) > 0 {
 			chosen = append(chosen, of)
 		}
 	}
+	return chosen, checkTargets(kind, targets, offered, names)
+}
+
+// checkTargets returns an error unless what is offered is chosen by its targets. names are those of what was chosen.
+func checkTargets(kind plan.ChoiceKind, targets, offered, names []string) error {
 	switch {
 	case len(offered) == 0:
-		return nil, command.Usagef("nothing waits for %s; quorate decide NAME shows what waits", kind)
+		return command.Usagef("nothing waits for %s; quorate decide NAME shows what waits", kind)
 	case len(targets) == 0 && len(offered) > 1:
-		return nil, command.Usagef("TARGET is missing: must be %s", strings.Join(offered, ", "))
+		return command.Usagef("TARGET is missing: must be %s", strings.Join(offered, ", "))
 	}
 	for _, t := range targets {
 		if !slices.Contains(names, t) {
-			return nil, command.Usagef("invalid TARGET %q: must be %s", t, strings.Join(offered, ", "))
+			return command.Usagef("invalid TARGET %q: must be %s", t, strings.Join(offered, ", "))
 		}
 	}
-	return chosen, nil
+	return nil
 }
 
 // writeDecisions writes decisions about a group on its object. Where the facts have changed meanwhile they count for nothing.

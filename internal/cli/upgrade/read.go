@@ -52,7 +52,8 @@ func read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.
 	for i := range nodes.Items {
 		if u := &nodes.Items[i]; standsAlone(u) {
 			out = append(out, report.Upgrade{
-				Name: u.Name, Of: "Machine " + u.Spec.Machine.Name, Version: u.Spec.KubernetesVersion, Paused: paused(u), Nodes: []report.UpgradedNode{upgradedNode(u)},
+				Name: u.Name, Of: "Machine " + u.Spec.Machine.Name, Version: u.Spec.KubernetesVersion, Paused: paused(u),
+				Nodes: []report.UpgradedNode{upgradedNode(u)},
 			})
 		}
 	}

@@ -19,11 +19,11 @@ func (a *app) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback [NAME]",
 		Short: "Give up an upgrade that failed before any node had it",
-		Long: `Give up an upgrade in place that failed, or was paused before it began: the control plane, or the MachineDeployment, gets the version back that
-its machines have, and the upgrade is forgotten.
+		Long: `Give up an upgrade in place that failed, or was paused before it began: the control plane, or the MachineDeployment, gets
+the version back that its machines have, and the upgrade is forgotten.
 
-A node whose new version does not come up puts the old one back by itself. A node that has the new version keeps it, for kubeadm does not go back: once
-one has it, the others follow with 'quorate upgrade retry'.`,
+A node whose new version does not come up puts the old one back by itself. A node that has the new version keeps it, for kubeadm
+does not go back: once one has it, the others follow with 'quorate upgrade retry'.`,
 		Example:           "  quorate upgrade rollback demo",
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
@@ -64,7 +64,8 @@ func (a *app) rollback(ctx context.Context, c client.Client, key client.ObjectKe
 		})
 	}
 	if len(back) == 0 {
-		return fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", errNothing, key.Name, key.Name)
+		return fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", errNothing, key.Name,
+			key.Name)
 	}
 	for _, write := range back {
 		if err := write(); err != nil {
@@ -79,9 +80,11 @@ func cannotRollBack(u report.Upgrade) error {
 	for _, n := range u.Nodes {
 		switch {
 		case n.Completed || n.Changed:
-			return fmt.Errorf("rolling back %s: %s has %s already, and kubeadm does not go back; `quorate upgrade retry` goes on", u.Of, n.Machine, u.Version)
+			return fmt.Errorf("rolling back %s: %s has %s already, and kubeadm does not go back; `quorate upgrade retry` goes on", u.Of, n.Machine,
+				u.Version)
 		case n.Name != "" && n.Failed == "":
-			return fmt.Errorf("rolling back %s: %s is being upgraded; it is seen to its end first: `quorate upgrade pause` lets no other begin", u.Of, n.Machine)
+			return fmt.Errorf("rolling back %s: %s is being upgraded; it must end first; `quorate upgrade pause` keeps others from beginning", u.Of,
+				n.Machine)
 		}
 	}
 	if !u.Paused && !u.HasFailed() {
@@ -100,7 +103,9 @@ func versionOf(ctx context.Context, c client.Reader, namespace string, u report.
 		}
 		switch had := m.Spec.Version; {
 		case had == u.Version:
-			return "", fmt.Errorf("rolling back %s: %s has %s, so it is not the version that is to change: put back in the spec what was changed there", u.Of, n.Machine, had)
+			return "", fmt.Errorf(
+				"rolling back %s: %s has %s, so it is not the version that is to change: put back in the spec what was changed there", u.Of, n.Machine,
+				had)
 		case version != "" && had != version:
 			return "", fmt.Errorf("rolling back %s: its machines have %s and %s: say in the spec which one they are to have", u.Of, version, had)
 		default:
@@ -126,7 +131,7 @@ func setVersion(ctx context.Context, c client.Client, namespace, of, version str
 		md := &clusterv1.MachineDeployment{}
 		object, field = md, &md.Spec.Template.Spec.Version
 	default:
-		return fmt.Errorf("rolling back %s: nobody else upgrades it: `kubectl delete` its NodeUpgrade", of)
+		return fmt.Errorf("rolling back %s: nothing else upgrades it; delete its NodeUpgrade with kubectl", of)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
 		return fmt.Errorf("reading %s: %w", of, err)

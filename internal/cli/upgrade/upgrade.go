@@ -95,7 +95,8 @@ func (a *app) statusCommand() *cobra.Command {
 
 func lines(key client.ObjectKey, upgrades []report.Upgrade) []screen.Line {
 	if len(upgrades) == 0 {
-		return []screen.Line{screen.Text("cluster " + key.Name + " has no upgrade in place; `quorate up --name " + key.Name + " --in-place --kubernetes-version VERSION` begins one")}
+		return []screen.Line{screen.Text("cluster " + key.Name + " has no upgrade in place; `quorate up --name " + key.Name +
+			" --in-place --kubernetes-version VERSION` begins one")}
 	}
 	var all []screen.Line
 	for _, u := range upgrades {
@@ -162,7 +163,8 @@ func retry(u report.Upgrade) []order {
 	var orders []order
 	for _, n := range u.Nodes {
 		if n.Failed != "" {
-			orders = append(orders, order{&upgradev1.NodeUpgrade{}, n.Name, upgradev1.RetryAnnotation, true, n.Machine + " is tried again from " + n.Failed})
+			orders = append(orders, order{&upgradev1.NodeUpgrade{}, n.Name, upgradev1.RetryAnnotation, true, n.Machine + " is tried again from " +
+				n.Failed})
 		}
 	}
 	return orders
@@ -215,7 +217,8 @@ func (a *app) give(ctx context.Context, c client.Client, key client.ObjectKey, v
 		}
 	}
 	if given == 0 {
-		return fmt.Errorf("%w: cluster %s has no upgrade to %s; `quorate upgrade status %s` shows what there is", errNothing, key.Name, v.name, key.Name)
+		return fmt.Errorf("%w: cluster %s has no upgrade to %s; `quorate upgrade status %s` shows what there is", errNothing, key.Name, v.name,
+			key.Name)
 	}
 	return nil
 }

@@ -49,9 +49,11 @@ func objects() []client.Object {
 	}
 	since := metav1.NewTime(time.Unix(1_700_000_024, 0))
 	followed := node("demo-worker-2", nil, upgradev1.NodeUpgradeStatus{FailedStep: "Copy", Conditions: []metav1.Condition{
-		{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.Failed, Message: "no space left", LastTransitionTime: since},
+		{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.Failed, Message: "no space left",
+			LastTransitionTime: since},
 	}})
-	followed.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&clusterv1.Machine{ObjectMeta: named("demo-worker-2", nil)}, clusterv1.GroupVersion.WithKind("Machine"))}
+	followed.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&clusterv1.Machine{ObjectMeta: named("demo-worker-2", nil)},
+		clusterv1.GroupVersion.WithKind("Machine"))}
 	other := node("other-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "copy"})
 	other.Labels[clusterv1.ClusterNameLabel] = "other"
 	foreign := node("foreign-cp-1", nil, upgradev1.NodeUpgradeStatus{FailedStep: "Copy"}) // its label claims that it is of demo
@@ -61,14 +63,16 @@ func objects() []client.Object {
 			{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.Done, LastTransitionTime: since},
 		}}),
 		node("demo-cp-2", all, upgradev1.NodeUpgradeStatus{FailedStep: "Swap", Steps: []string{"Copy", "Swap"}, Conditions: []metav1.Condition{
-			{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack, Message: "the API server did not come up", LastTransitionTime: since},
+			{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: upgradev1.RolledBack, Message: "the API server did not come up",
+				LastTransitionTime: since},
 			{Type: "Copy", Status: metav1.ConditionTrue, Reason: upgradev1.Done, LastTransitionTime: since},
 			{Type: "Swap", Status: metav1.ConditionFalse, Reason: upgradev1.Running, LastTransitionTime: since},
 		}}),
 		node("demo-worker-1", nil, upgradev1.NodeUpgradeStatus{}),
 		followed,
 		other, foreign,
-		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign-cp-1"}, Spec: clusterv1.MachineSpec{ClusterName: "other"}},
+		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign-cp-1"},
+			Spec: clusterv1.MachineSpec{ClusterName: "other"}},
 	}
 }
 
@@ -118,7 +122,8 @@ func TestVerbs(t *testing.T) {
 		return on
 	}
 	give("pause", verb{name: "pause", on: pause})
-	if !annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) || !annotated(&upgradev1.NodeUpgrade{}, "demo-worker-1-1a2b", clusterv1.PausedAnnotation) {
+	if !annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) ||
+		!annotated(&upgradev1.NodeUpgrade{}, "demo-worker-1-1a2b", clusterv1.PausedAnnotation) {
 		t.Error("not paused")
 	}
 	if err := a.give(context.Background(), c, key, verb{name: "pause", on: pause}); !errors.Is(err, errNothing) {
@@ -129,7 +134,8 @@ func TestVerbs(t *testing.T) {
 		t.Error("not resumed")
 	}
 	give("retry", verb{name: "retry", on: retry})
-	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "demo-worker-2-1a2b": true, "other-cp-1-1a2b": false} {
+	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "demo-worker-2-1a2b": true,
+		"other-cp-1-1a2b": false} {
 		if got := annotated(&upgradev1.NodeUpgrade{}, name, upgradev1.RetryAnnotation); got != want {
 			t.Errorf("%s tried again: %v", name, got)
 		}
@@ -164,9 +170,10 @@ func TestRollBack(t *testing.T) {
 		"under way":               {&upgradev1.NodeUpgradeStatus{}, both, true, "demo-cp-1 is being upgraded"},
 		"not begun":               {nil, both, false, "may begin at any moment"},
 		"not begun, and paused":   {nil, both, true, ""},
-		"another argument":        {&failed, []client.Object{machine("demo-cp-1", "v1.36.3"), both[1]}, false, "put back in the spec what was changed"},
-		"two versions":            {&failed, []client.Object{both[0], machine("demo-cp-2", "v1.35.0")}, false, "v1.35.4 and v1.35.0"},
-		"a machine is gone":       {&failed, both[:1], false, "reading Machine demo-cp-2"},
+		"another argument": {&failed, []client.Object{machine("demo-cp-1", "v1.36.3"), both[1]}, false,
+			"put back in the spec what was changed"},
+		"two versions":      {&failed, []client.Object{both[0], machine("demo-cp-2", "v1.35.0")}, false, "v1.35.4 and v1.35.0"},
+		"a machine is gone": {&failed, both[:1], false, "reading Machine demo-cp-2"},
 	} {
 		all := objects()[0].(*upgradev1.ControlPlaneUpgrade)
 		all.Spec.MachinesRequireUpgrade = all.Spec.MachinesRequireUpgrade[:2]
@@ -177,9 +184,10 @@ func TestRollBack(t *testing.T) {
 		kcp.Spec.Version = "v1.36.3"
 		there := append([]client.Object{all, kcp}, c.machines...)
 		if c.status != nil {
-			there = append(there, &upgradev1.NodeUpgrade{ObjectMeta: named("demo-cp-1-1a2b", all), Status: *c.status, Spec: upgradev1.NodeUpgradeSpec{
-				Machine: upgradev1.MachineReference{Name: "demo-cp-1"}, KubernetesVersion: "v1.36.3",
-			}})
+			there = append(there, &upgradev1.NodeUpgrade{ObjectMeta: named("demo-cp-1-1a2b", all), Status: *c.status,
+				Spec: upgradev1.NodeUpgradeSpec{
+					Machine: upgradev1.MachineReference{Name: "demo-cp-1"}, KubernetesVersion: "v1.36.3",
+				}})
 		}
 		api := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(there...).Build()
 		var out bytes.Buffer

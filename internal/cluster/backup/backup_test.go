@@ -216,7 +216,7 @@ func TestReadArchive(t *testing.T) {
 	w := newWorld(t, "a")
 	owner := identity(t)
 	e := w.must(w.request(owner.Recipient().String()))
-	body, err := w.catalog.Archive(t.Context(), e.Name)
+	body, err := w.catalog.Archive(t.Context(), e)
 	etcdtest.Must(t, err)
 	defer body.Close()
 	var snapshot bytes.Buffer

@@ -27,9 +27,6 @@ const (
 	verifiedObject = "verified.json"
 )
 
-// Abandoned is after how long what has no manifest counts as left over from an upload that failed.
-const Abandoned = 24 * time.Hour
-
 // Catalog is the backups of one cluster in a store.
 type Catalog struct {
 	// Store is where they are.
@@ -51,10 +48,21 @@ type Entry struct {
 	Verification *backup.Verification
 	// Err is why the manifest cannot be used.
 	Err error
+	// Changed is what was done to it since it was stored, as a store that keeps versions tells; empty: nothing.
+	Changed Change
+	// versions are the versions of its objects that are read; of one that is not in it, that which is there now.
+	versions map[string]string
+	// archives are the versions of the archive among which is the one that was stored, if it is there still: until one of them was read they
+	// cannot be told apart. At most one: there is no doubt.
+	archives []store.Version
+	// isOld reports whether an object that is read is not the one that is there now.
+	isOld bool
 }
 
 // Verified reports whether the backup was restored once, as the store holds it.
-func (e *Entry) Verified() bool { return e.Manifest != nil && e.Verification.Proves(e.Manifest) }
+func (e *Entry) Verified() bool {
+	return e.Manifest != nil && len(e.archives) < 2 && e.Verification.Proves(e.Manifest)
+}
 
 // Newest returns the newest of some backups, of those that are verified only if so; nil: there is none. One with a time in the future is
 // none.
@@ -182,7 +190,7 @@ func checkName(name string) error {
 // entry reads the manifest and the proof. Its own error means that the store does not answer.
 func (c Catalog) entry(ctx context.Context, name string) (*Entry, error) {
 	e := &Entry{Name: name}
-	data, err := c.small(ctx, name, manifestObject)
+	data, err := c.small(ctx, e, manifestObject)
 	if errors.Is(err, store.ErrNotFound) {
 		e.Err = err
 		return e, nil
@@ -190,16 +198,10 @@ func (c Catalog) entry(ctx context.Context, name string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := backup.DecodeManifest(data)
-	if err == nil && (manifest.Name != name || manifest.Cluster.UID != c.UID || manifest.Archive == nil) {
-		err = fmt.Errorf("it is the manifest of backup %s of cluster %s", manifest.Name, manifest.Cluster.UID)
-	}
-	if err != nil {
-		e.Err = fmt.Errorf("backup %s: %w", name, err)
+	if e.Manifest, e.Err = c.decode(name, data); e.Err != nil {
 		return e, nil
 	}
-	e.Manifest = manifest
-	data, err = c.small(ctx, name, verifiedObject)
+	data, err = c.small(ctx, e, verifiedObject)
 	if err != nil {
 		if errors.Is(err, store.ErrNotFound) {
 			err = nil
@@ -213,9 +215,37 @@ func (c Catalog) entry(ctx context.Context, name string) (*Entry, error) {
 	return e, nil
 }
 
+// decode reads the manifest of a backup with a name.
+func (c Catalog) decode(name string, data []byte) (*backup.Manifest, error) {
+	manifest, err := backup.DecodeManifest(data)
+	if err == nil && (manifest.Name != name || manifest.Cluster.UID != c.UID || manifest.Archive == nil) {
+		err = fmt.Errorf("it is the manifest of backup %s of cluster %s", manifest.Name, manifest.Cluster.UID)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backup %s: %w", name, err)
+	}
+	return manifest, nil
+}
+
+// open opens an object of a backup.
+func (c Catalog) open(ctx context.Context, e *Entry, object string) (io.ReadCloser, error) {
+	if err := checkName(e.Name); err != nil {
+		return nil, err
+	}
+	id := e.versions[object]
+	if id == "" {
+		return c.Store.Get(ctx, c.key(e.Name, object))
+	}
+	versioned, is := c.Store.(store.Versioned)
+	if !is {
+		return nil, store.ErrNoVersions
+	}
+	return versioned.GetVersion(ctx, c.key(e.Name, object), id)
+}
+
 // small reads an object that has at most as many bytes as a manifest.
-func (c Catalog) small(ctx context.Context, name, object string) (data []byte, err error) {
-	body, err := c.Store.Get(ctx, c.key(name, object))
+func (c Catalog) small(ctx context.Context, e *Entry, object string) (data []byte, err error) {
+	body, err := c.open(ctx, e, object)
 	if err != nil {
 		return nil, err
 	}
@@ -224,16 +254,13 @@ func (c Catalog) small(ctx context.Context, name, object string) (data []byte, e
 }
 
 // Archive opens the archive of a backup.
-func (c Catalog) Archive(ctx context.Context, name string) (io.ReadCloser, error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	return c.Store.Get(ctx, c.key(name, archiveObject))
+func (c Catalog) Archive(ctx context.Context, e *Entry) (io.ReadCloser, error) {
+	return c.open(ctx, e, archiveObject)
 }
 
 // Snapshot writes the snapshot of a backup, of at most so many bytes, to a stream. After an error nothing that was written may be used.
-func (c Catalog) Snapshot(ctx context.Context, name string, identities []age.Identity, most int64, to io.Writer) (err error) {
-	body, err := c.Archive(ctx, name)
+func (c Catalog) Snapshot(ctx context.Context, e *Entry, identities []age.Identity, most int64, to io.Writer) (err error) {
+	body, err := c.Archive(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -244,13 +271,13 @@ func (c Catalog) Snapshot(ctx context.Context, name string, identities []age.Ide
 
 // Files returns the files that the archive of a backup holds beside the snapshot. The archive is read to its end and compared with its
 // manifest.
-func (c Catalog) Files(ctx context.Context, m *backup.Manifest, identities []age.Identity) (_ map[string][]byte, err error) {
-	body, err := c.Archive(ctx, m.Name)
+func (c Catalog) Files(ctx context.Context, e *Entry, identities []age.Identity) (_ map[string][]byte, err error) {
+	body, err := c.Archive(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	contents, err := check(m, body, identities, io.Discard)
+	contents, err := check(e.Manifest, body, identities, io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -269,13 +296,13 @@ type Proof struct {
 	Now time.Time
 }
 
-// Verify reads the archive of a backup back from the store, proves that it can be restored, and stores the proof. An error says what is
-// wrong with the backup, or that the store did not answer.
+// Verify reads the archive of a backup back from the store, proves that it can be restored, and stores the proof. Beside a backup that was
+// deleted or overwritten no proof is stored: it is not there. An error says what is wrong with the backup, or that the store did not answer.
 func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verification, error) {
 	if e.Manifest == nil {
 		return nil, e.Err
 	}
-	body, err := c.Archive(ctx, e.Name)
+	body, err := c.Archive(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +319,9 @@ func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verific
 	if err != nil {
 		return nil, fmt.Errorf("verifying backup %s: %w", e.Name, err)
 	}
-	v.Restored = *p.Restored
+	if v.Restored = *p.Restored; e.isOld {
+		return v, nil
+	}
 	data, err := v.Encode()
 	if err != nil {
 		return nil, err
@@ -308,13 +337,13 @@ var ErrDamaged = errors.New("the archive in the store is not the one that the ma
 
 // Compare reads the archive of a backup, and compares it with its manifest. The error is ErrDamaged where they differ; others say that the
 // store could not be read.
-func (c Catalog) Compare(ctx context.Context, m *backup.Manifest) error {
-	body, err := c.Archive(ctx, m.Name)
+func (c Catalog) Compare(ctx context.Context, e *Entry) error {
+	body, err := c.Archive(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	return compare(m, body)
+	return compare(e.Manifest, body)
 }
 
 func compare(m *backup.Manifest, body io.Reader) error {
@@ -373,84 +402,6 @@ func check(m *backup.Manifest, body io.Reader, identities []age.Identity, to io.
 		return nil, errors.New("the manifest inside the archive is not the one beside it")
 	}
 	return contents, nil
-}
-
-// Delete deletes a backup: its manifest first, so that what is left, if that is all, is no backup any more. An object that is not listed is
-// not deleted: a bucket with versions would get one more marker each time.
-func (c Catalog) Delete(ctx context.Context, name string) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	var objects []string
-	err := c.Store.List(ctx, path.Join(c.UID, name), func(key string) error {
-		objects = append(objects, strings.TrimPrefix(key, c.UID+"/"+name+"/"))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return c.delete(ctx, name, objects)
-}
-
-// delete deletes those objects of a backup that are there.
-func (c Catalog) delete(ctx context.Context, name string, there []string) error {
-	for _, object := range []string{manifestObject, verifiedObject, archiveObject} {
-		if !slices.Contains(there, object) {
-			continue
-		}
-		if err := c.Store.Delete(ctx, c.key(name, object)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mostRefusals is after how many deletions that the store refused no more are tried: it refuses all, or those that are locked.
-const mostRefusals = 3
-
-// DeleteAll deletes backups, in their order. What the store refuses to delete, as what is locked, holds up no others; the error is
-// store.ErrForbidden then. It returns those that were deleted.
-func (c Catalog) DeleteAll(ctx context.Context, names []string) (deleted []string, err error) {
-	refused := 0
-	for _, name := range names {
-		failed := c.Delete(ctx, name)
-		switch {
-		case failed == nil:
-			deleted = append(deleted, name)
-			continue
-		case !errors.Is(failed, store.ErrForbidden):
-			return deleted, failed
-		}
-		err = failed
-		if refused++; refused == mostRefusals {
-			break
-		}
-	}
-	return deleted, err
-}
-
-// Clear removes what uploads left behind that failed or were stopped, once it is a day old.
-func (c Catalog) Clear(ctx context.Context, now time.Time) error {
-	before := now.Add(-Abandoned)
-	if err := c.Store.ClearUploads(ctx, c.UID, before); err != nil {
-		return err
-	}
-	names, err := c.names(ctx)
-	if err != nil {
-		return err
-	}
-	var refused error
-	for name, objects := range names {
-		if slices.Contains(objects, manifestObject) || !backup.NameTime(name).Before(before) {
-			continue
-		}
-		if err := c.delete(ctx, name, objects); errors.Is(err, store.ErrForbidden) {
-			refused = err
-		} else if err != nil {
-			return err
-		}
-	}
-	return refused
 }
 
 // Copy writes an archive to a stream and compares it with its manifest. After an error nothing that was written may be used.

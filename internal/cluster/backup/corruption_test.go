@@ -148,7 +148,7 @@ func (c *corruption) swaps() {
 // etcd's own checksum is right too, as if the member's disk had changed the data.
 func (c *corruption) snapshots(times int) {
 	t := c.w.t
-	body, err := c.w.catalog.Archive(t.Context(), c.b.Name)
+	body, err := c.w.catalog.Archive(t.Context(), c.b)
 	etcdtest.Must(t, err)
 	var sent bytes.Buffer
 	_, err = archive.Read(body, nil, 1<<30, &sent)

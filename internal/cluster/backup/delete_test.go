@@ -31,7 +31,8 @@ func (b *bucket) Delete(ctx context.Context, key string) error {
 	return b.Store.Delete(ctx, key)
 }
 
-// TestRefused: locked backups are reported and do not stop the deletion of others. A store that refuses every deletion is asked three times.
+// TestRefused: locked backups are reported and do not stop the deletion of others. A store that refuses every deletion is asked three
+// times.
 func TestRefused(t *testing.T) {
 	b := &bucket{Store: folder(t)}
 	catalog := clusterbackup.Catalog{Store: b, UID: uid}

@@ -40,7 +40,7 @@ func (c Catalog) Import(ctx context.Context, file io.ReadSeeker, p Proof) (*Entr
 	case e.Manifest == nil || e.Manifest.Archive.Digest != m.Archive.Digest:
 		return nil, fmt.Errorf("the store has another backup with the name %s", m.Name)
 	default:
-		if err = c.Compare(ctx, m); errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
+		if err = c.Compare(ctx, e); errors.Is(err, ErrDamaged) || errors.Is(err, ErrNotFound) {
 			err = c.putArchive(ctx, file, m)
 		}
 	}

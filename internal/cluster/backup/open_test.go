@@ -154,7 +154,7 @@ func TestNames(t *testing.T) {
 		if _, err := c.Get(t.Context(), name); err == nil || !strings.Contains(err.Error(), "invalid name") {
 			t.Errorf("manifest of %q: %v", name, err)
 		}
-		if _, err := c.Archive(t.Context(), name); err == nil || !strings.Contains(err.Error(), "invalid name") {
+		if _, err := c.Archive(t.Context(), &clusterbackup.Entry{Name: name}); err == nil || !strings.Contains(err.Error(), "invalid name") {
 			t.Errorf("archive of %q: %v", name, err)
 		}
 	}

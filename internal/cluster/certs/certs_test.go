@@ -39,13 +39,15 @@ func demo() *clusterv1.Cluster {
 		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "ns", UID: "c1"},
 		Spec: clusterv1.ClusterSpec{
 			ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443},
-			ControlPlaneRef:      clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "demo-cp"},
+			ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane",
+				Name: "demo-cp"},
 		},
 	}
 }
 
 // small keys keep the tests fast.
-var small = &bootstrapv1.ClusterConfiguration{EncryptionAlgorithm: bootstrapv1.EncryptionAlgorithmECDSAP256, CACertificateValidityPeriodDays: 100}
+var small = &bootstrapv1.ClusterConfiguration{EncryptionAlgorithm: bootstrapv1.EncryptionAlgorithmECDSAP256,
+	CACertificateValidityPeriodDays: 100}
 
 var external = &bootstrapv1.ClusterConfiguration{Etcd: bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{
 	Endpoints: []string{"https://10.0.0.1:2379"}, CAFile: "/ca", CertFile: "/crt", KeyFile: "/key",
@@ -146,20 +148,30 @@ func TestReadAuthorities(t *testing.T) {
 		{"the authority's key is kept elsewhere", nil, all(nil, "ca", without(pair, "tls.key")), "", "", "ca", ""},
 		{"etcd's key is kept elsewhere", nil, all(nil, "etcd", without(pair, "tls.key")), "", "", "etcd", ""},
 		{"no key for service accounts", nil, all(nil, "sa", without(pair, "tls.key")), "", "", "", "secret ns/demo-sa: tls.key is missing ("},
-		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "", "secret ns/demo-sa: tls.crt is missing (must be a public key and its private key, in PEM); secret ns/demo-sa: tls.key is missing ("},
-		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "", "secret ns/demo-ca: tls.crt is missing ("},
-		{"no certificate", nil, all(nil, "ca", map[string]string{"tls.crt": "c", "tls.key": "k"}), "", "", "", "secret ns/demo-ca: tls.crt holds no certificate"},
-		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "", "", "", "secret ns/demo-proxy: tls.key is not the key of secret ns/demo-proxy: tls.crt"},
-		{"external etcd's client has no key", external, all(external, "apiserver-etcd-client", without(pair, "tls.key")), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.key is missing ("},
-		{"external etcd's client is broken", external, all(external, "apiserver-etcd-client", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "k"}), "", "", "", "secret ns/demo-apiserver-etcd-client: tls.key holds no private key"},
-		{"external etcd's authority is empty", external, all(external, "etcd", map[string]string{}), "", "", "", "secret ns/demo-etcd: tls.crt is missing ("},
+		{"nothing in it", nil, all(nil, "sa", map[string]string{}), "", "", "",
+			"secret ns/demo-sa: tls.crt is missing (must be a public key and its private key, in PEM); secret ns/demo-sa: tls.key is missing ("},
+		{"one broken, others missing", nil, []client.Object{given("demo-ca", map[string]string{"tls.key": "k"})}, "etcd proxy sa", "", "",
+			"secret ns/demo-ca: tls.crt is missing ("},
+		{"no certificate", nil, all(nil, "ca", map[string]string{"tls.crt": "c", "tls.key": "k"}), "", "", "",
+			"secret ns/demo-ca: tls.crt holds no certificate"},
+		{"the key of another certificate", nil, all(nil, "proxy", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": other["tls.key"]}), "",
+			"", "", "secret ns/demo-proxy: tls.key is not the key of secret ns/demo-proxy: tls.crt"},
+		{"external etcd's client has no key", external, all(external, "apiserver-etcd-client", without(pair, "tls.key")), "", "", "",
+			"secret ns/demo-apiserver-etcd-client: tls.key is missing ("},
+		{"external etcd's client is broken", external,
+			all(external, "apiserver-etcd-client", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "k"}), "", "", "",
+			"secret ns/demo-apiserver-etcd-client: tls.key holds no private key"},
+		{"external etcd's authority is empty", external, all(external, "etcd", map[string]string{}), "", "", "",
+			"secret ns/demo-etcd: tls.crt is missing ("},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := Read(t.Context(), newClient(t, test.secrets...), demo(), test.config, owner)
 			must(t, err)
-			if strings.Join(got.Missing, " ") != test.missing || strings.Join(got.Given, " ") != test.given || strings.Join(got.Keyless, " ") != test.noKeys {
-				t.Errorf("missing %v, not given %v, without key %v; want %q, %q, %q", got.Missing, got.Given, got.Keyless, test.missing, test.given, test.noKeys)
+			if strings.Join(got.Missing, " ") != test.missing || strings.Join(got.Given, " ") != test.given ||
+				strings.Join(got.Keyless, " ") != test.noKeys {
+				t.Errorf("missing %v, not given %v, without key %v; want %q, %q, %q", got.Missing, got.Given, got.Keyless, test.missing, test.given,
+					test.noKeys)
 			}
 			if got.Broken == "" != (test.broken == "") || !strings.Contains(got.Broken, test.broken) || strings.Contains(got.Broken, "PRIVATE") {
 				t.Errorf("broken: %q, want %q", got.Broken, test.broken)
@@ -177,7 +189,8 @@ func read(t *testing.T, c client.Client) Secrets {
 }
 
 // generate is Generate of all that have no secret.
-func generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File) error {
+func generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration,
+	owner metav1.OwnerReference, files ...bootstrapv1.File) error {
 	found, err := Read(ctx, c, cluster, config, owner, files...)
 	if err != nil {
 		return err
@@ -200,14 +213,16 @@ func TestGenerate(t *testing.T) {
 	}
 	for _, name := range []string{"demo-ca", "demo-etcd", "demo-sa"} {
 		s := secretOf(t, c, name)
-		if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" || !reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
+		if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" ||
+			!reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
 			t.Errorf("%s: type %s, labels %v, owners %v", name, s.Type, s.Labels, s.OwnerReferences)
 		}
 		if name == "demo-sa" {
 			continue
 		}
 		cert := certificate(t, s.Data["tls.crt"])
-		if !cert.IsCA || cert.PublicKeyAlgorithm != x509.ECDSA || time.Until(cert.NotAfter) > 101*24*time.Hour || time.Until(cert.NotAfter) < 99*24*time.Hour {
+		if !cert.IsCA || cert.PublicKeyAlgorithm != x509.ECDSA || time.Until(cert.NotAfter) > 101*24*time.Hour ||
+			time.Until(cert.NotAfter) < 99*24*time.Hour {
 			t.Errorf("%s: authority %t, %s, ends %s", name, cert.IsCA, cert.PublicKeyAlgorithm, cert.NotAfter)
 		}
 	}
@@ -311,7 +326,8 @@ func TestBasis(t *testing.T) {
 		{name: "nothing", change: func(*inputs) {}},
 		{name: "generations", change: func(i *inputs) { i.cluster.Generation++ }},
 		{name: "the endpoint, and no file", change: func(i *inputs) { i.cluster.Spec.ControlPlaneEndpoint.Host = "other" }},
-		{name: "the endpoint that a file's certificate must name", files: []bootstrapv1.File{file}, change: func(i *inputs) { i.cluster.Spec.ControlPlaneEndpoint.Host = "other" }, another: true},
+		{name: "the endpoint that a file's certificate must name", files: []bootstrapv1.File{file},
+			change: func(i *inputs) { i.cluster.Spec.ControlPlaneEndpoint.Host = "other" }, another: true},
 		{name: "a file's content", files: []bootstrapv1.File{file}, change: func(i *inputs) { i.files[0].Content = "b" }, another: true},
 		{name: "another file", change: func(i *inputs) { i.files = append(i.files, file) }, another: true},
 		{name: "etcd is external", change: func(i *inputs) { i.config.Etcd.External.Endpoints = []string{"https://e:2379"} }, another: true},

@@ -70,7 +70,7 @@ func (e *EtcdClients) Config(ctx context.Context, c client.Reader, cluster *clus
 		return nil, fmt.Errorf("making credentials for the etcd of cluster %s: %w", cluster.Name, err)
 	}
 	if old != nil && old.ca == fresh.ca && old.pair == fresh.pair && now.Before(old.renew) {
-		// Nothing changed: whoever holds connections made with the old ones keeps them.
+		// Nothing changed: connections made with the old ones stay.
 		fresh.config, fresh.renew = old.config, old.renew
 	}
 	e.keep(key, fresh)
@@ -106,7 +106,8 @@ func (e *EtcdClients) Forget(key client.ObjectKey) {
 	delete(e.kept, key)
 }
 
-func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpose secret.Purpose, now time.Time) (*etcdClient, error) {
+func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpose secret.Purpose, now time.Time) (*etcdClient,
+	error) {
 	ca, err := authorityOf(ctx, c, cluster, purpose)
 	if err != nil {
 		return nil, err

@@ -159,11 +159,13 @@ func TestEtcdClientOfExternalEtcd(t *testing.T) {
 		t.Error("not the certificate that the user gave")
 	}
 	for want, secrets := range map[string][]client.Object{
-		"secret ns/demo-apiserver-etcd-client does not exist":        {ca.DeepCopy()},
-		"reading secret ns/demo-apiserver-etcd-client":               {ca.DeepCopy(), given("demo-apiserver-etcd-client", map[string]string{"tls.crt": "x"})},
-		"secret ns/demo-etcd does not exist":                         {},
-		"reading tls.crt of secret ns/demo-etcd":                     {given("demo-etcd", map[string]string{"tls.crt": "x", "tls.key": "y"})},
-		"reading tls.key of secret ns/demo-etcd: holds no PEM block": {given("demo-etcd", map[string]string{"tls.crt": pair["tls.crt"], "tls.key": "y"})},
+		"secret ns/demo-apiserver-etcd-client does not exist": {ca.DeepCopy()},
+		"reading secret ns/demo-apiserver-etcd-client": {ca.DeepCopy(),
+			given("demo-apiserver-etcd-client", map[string]string{"tls.crt": "x"})},
+		"secret ns/demo-etcd does not exist":     {},
+		"reading tls.crt of secret ns/demo-etcd": {given("demo-etcd", map[string]string{"tls.crt": "x", "tls.key": "y"})},
+		"reading tls.key of secret ns/demo-etcd: holds no PEM block": {given("demo-etcd", map[string]string{"tls.crt": pair["tls.crt"],
+			"tls.key": "y"})},
 	} {
 		var clients EtcdClients
 		_, err := clients.Config(t.Context(), newClient(t, secrets...), demo())

@@ -63,21 +63,29 @@ func TestFilesOfUsers(t *testing.T) {
 	}{
 		{"other files", nil, []bootstrapv1.File{file("/etc/motd", "hello"), file("/etc/ssl/ca.crt", "x")}, nil, "", ""},
 		{"an authority", nil, ca, nil, "", ""},
-		{"from a secret", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "tls.crt"), fileFrom(folder+"ca.key", "mine", "tls.key")}, []client.Object{given("mine", pair)}, "", ""},
+		{"from a secret", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "tls.crt"), fileFrom(folder+"ca.key", "mine", "tls.key")},
+			[]client.Object{given("mine", pair)}, "", ""},
 		{"from a secret that is not there", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "cert"), ca[1]}, nil,
 			"file /etc/kubernetes/pki/ca.crt (secret ns/mine: cert) refers to a secret that does not exist (", ""},
-		{"from a key that is not there", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "cert"), ca[1]}, []client.Object{given("mine", pair)},
+		{"from a key that is not there", nil, []bootstrapv1.File{fileFrom(folder+"ca.crt", "mine", "cert"), ca[1]},
+			[]client.Object{given("mine", pair)},
 			"file /etc/kubernetes/pki/ca.crt (secret ns/mine: cert) refers to a key that the secret does not have (", ""},
-		{"not encoded as it says", nil, []bootstrapv1.File{packed, ca[1]}, nil, `file /etc/kubernetes/pki/ca.crt holds nothing that is encoded as "gzip+base64" (`, ""},
+		{"not encoded as it says", nil, []bootstrapv1.File{packed, ca[1]}, nil,
+			`file /etc/kubernetes/pki/ca.crt holds nothing that is encoded as "gzip+base64" (`, ""},
 		{"without its key", nil, ca[:1], nil, "file /etc/kubernetes/pki/ca.key is missing (must be a certificate and its key, in PEM)", ""},
-		{"another than the secret's", nil, ca, []client.Object{given("demo-ca", other)}, "file /etc/kubernetes/pki/ca.crt is another authority than secret ns/demo-ca: tls.crt (", ""},
+		{"another than the secret's", nil, ca, []client.Object{given("demo-ca", other)},
+			"file /etc/kubernetes/pki/ca.crt is another authority than secret ns/demo-ca: tls.crt (", ""},
 		{"appended, or a template", nil, []bootstrapv1.File{appended, template}, nil, "", ""},
 		{"appended, beside a key", nil, []bootstrapv1.File{appended, ca[1]}, nil, "", ""},
-		{"in another folder", elsewhere, []bootstrapv1.File{file("/certs/ca.crt", "x"), file("/certs/ca.key", pair["tls.key"]), ca[1]}, nil, "file /certs/ca.crt holds no certificate (", ""},
+		{"in another folder", elsewhere, []bootstrapv1.File{file("/certs/ca.crt", "x"), file("/certs/ca.key", pair["tls.key"]), ca[1]}, nil,
+			"file /certs/ca.crt holds no certificate (", ""},
 		{"a key without its certificate", nil, ca[1:], nil, "file /etc/kubernetes/pki/ca.crt is missing (", ""},
-		{"an API server's certificate without its key", nil, []bootstrapv1.File{file(folder+"apiserver.crt", pair["tls.crt"])}, nil, "file /etc/kubernetes/pki/apiserver.key is missing (", ""},
-		{"an etcd elsewhere", external, []bootstrapv1.File{file("/ca", pair["tls.crt"]), file("/crt", pair["tls.crt"]), file("/key", pair["tls.key"])}, nil, "", ""},
-		{"files that are not those of an etcd elsewhere", external, []bootstrapv1.File{file(folder+"etcd/ca.crt", "x"), file(folder+"apiserver-etcd-client.crt", "x")}, nil, "", "apiserver-etcd-client etcd"},
+		{"an API server's certificate without its key", nil, []bootstrapv1.File{file(folder+"apiserver.crt", pair["tls.crt"])}, nil,
+			"file /etc/kubernetes/pki/apiserver.key is missing (", ""},
+		{"an etcd elsewhere", external, []bootstrapv1.File{file("/ca", pair["tls.crt"]), file("/crt", pair["tls.crt"]),
+			file("/key", pair["tls.key"])}, nil, "", ""},
+		{"files that are not those of an etcd elsewhere", external, []bootstrapv1.File{file(folder+"etcd/ca.crt", "x"),
+			file(folder+"apiserver-etcd-client.crt", "x")}, nil, "", "apiserver-etcd-client etcd"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -94,16 +102,18 @@ func TestFilesOfUsers(t *testing.T) {
 	}
 }
 
-// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made anew, and nothing instead of what cannot be
+// TestGenerateFromFiles: in every encoding the secret is what the files are; the rest is made new, and nothing instead of what cannot be
 // read.
 func TestGenerateFromFiles(t *testing.T) {
 	pair, _ := pairs()
 	for _, as := range []bootstrapv1.Encoding{"", bootstrapv1.Base64, bootstrapv1.Gzip, bootstrapv1.GzipBase64} {
-		files := []bootstrapv1.File{file("/etc/kubernetes/pki/etcd/ca.crt", encoded(t, pair["tls.crt"], as)), file("/etc/kubernetes/pki/etcd/ca.key", encoded(t, pair["tls.key"], as))}
+		files := []bootstrapv1.File{file("/etc/kubernetes/pki/etcd/ca.crt", encoded(t, pair["tls.crt"], as)),
+			file("/etc/kubernetes/pki/etcd/ca.key", encoded(t, pair["tls.key"], as))}
 		files[0].Encoding, files[1].Encoding = as, as
 		c := newClient(t)
 		must(t, generate(t.Context(), c, demo(), small, owner, files...))
-		if s := secretOf(t, c, "demo-etcd"); string(s.Data["tls.crt"]) != pair["tls.crt"] || string(s.Data["tls.key"]) != pair["tls.key"] || len(s.OwnerReferences) != 1 {
+		if s := secretOf(t, c, "demo-etcd"); string(s.Data["tls.crt"]) != pair["tls.crt"] || string(s.Data["tls.key"]) != pair["tls.key"] ||
+			len(s.OwnerReferences) != 1 {
 			t.Errorf("as %q: the secret is another authority than the files, or has the owners %v", as, s.OwnerReferences)
 		}
 		if got, err := Read(t.Context(), c, demo(), small, owner, files...); err != nil || got.Broken != "" || len(got.Missing) > 0 {
@@ -111,11 +121,13 @@ func TestGenerateFromFiles(t *testing.T) {
 		}
 	}
 	c := newClient(t)
-	err := generate(t.Context(), c, demo(), small, owner, fileFrom("/etc/kubernetes/pki/ca.crt", "gone", "tls.crt"), file("/etc/kubernetes/pki/ca.key", pair["tls.key"]))
+	err := generate(t.Context(), c, demo(), small, owner, fileFrom("/etc/kubernetes/pki/ca.crt", "gone", "tls.crt"),
+		file("/etc/kubernetes/pki/ca.key", pair["tls.key"]))
 	if err == nil || !strings.Contains(err.Error(), "file /etc/kubernetes/pki/ca.crt (secret ns/gone: tls.crt) cannot be read") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "demo-ca"}, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "demo-ca"}, &corev1.Secret{}); client.IgnoreNotFound(err) != nil ||
+		err == nil {
 		t.Errorf("another authority was made: %v", err)
 	}
 	half := generate(t.Context(), c, demo(), small, owner, file("/etc/kubernetes/pki/ca.crt", pair["tls.crt"]))

@@ -37,15 +37,14 @@ type Kubeconfig struct {
 
 // kubeconfigState is the state of the cluster's kubeconfig secret. It is foreign when it is not the
 // cluster's own: a user made it, and keeps it. One of ours that cannot be read does not
-// exist: writing it anew repairs it. Without the authority's key nobody here can renew it,
-// whoever made it.
+// exist: writing it again repairs it. Without the authority's key Quorate cannot renew it.
 func kubeconfigState(s *corev1.Secret, cluster *clusterv1.Cluster, keyless bool) Kubeconfig {
 	expires, err := clientExpiry(s.Data[secret.KubeconfigDataName])
 	foreign := isForeign(s, cluster) || keyless && err == nil
 	return Kubeconfig{Exists: foreign || err == nil, Foreign: foreign, Expires: expires}
 }
 
-// isForeign tells whether the secret is neither controlled by the cluster's control plane nor waits to be.
+// isForeign reports whether the secret is neither controlled by the cluster's control plane nor waits to be.
 func isForeign(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 	ref := cluster.Spec.ControlPlaneRef
 	owner := metav1.GetControllerOf(s)
@@ -91,10 +90,11 @@ func loadComplete(data []byte) (*clientcmdapi.Config, error) {
 }
 
 // WriteKubeconfig makes the cluster's kubeconfig secret, controlled by owner, for the cluster's
-// endpoint and with a fresh client certificate, which is good for a year; where it is there and ours, its
+// endpoint and with a fresh client certificate, which is good for a year. Where it is there and ours, its
 // content is replaced, and its owner if that is another. A foreign one is left alone. It returns the state of the secret afterwards.
 // Absent: there was none when it was last looked for, and one that has appeared since is an error.
-func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference, absent bool) (Kubeconfig, error) {
+func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference,
+	absent bool) (Kubeconfig, error) {
 	var found *corev1.Secret
 	if !absent {
 		var err error
@@ -136,7 +136,7 @@ func newKubeconfig(ctx context.Context, c client.Reader, cluster *clusterv1.Clus
 		return nil, err
 	}
 	if ca.key == nil {
-		return nil, fmt.Errorf("secret %s/%s lacks %s: whoever keeps that key must give the kubeconfig, as secret %s",
+		return nil, fmt.Errorf("secret %s/%s lacks %s: the owner of that key must supply the kubeconfig, as secret %s",
 			cluster.Namespace, secret.Name(cluster.Name, secret.ClusterCA), secret.TLSKeyDataName, secret.Name(cluster.Name, secret.Kubeconfig))
 	}
 	server := url.URL{Scheme: "https", Host: cluster.Spec.ControlPlaneEndpoint.String()}

@@ -28,7 +28,8 @@ func TestWriteKubeconfig(t *testing.T) {
 	cluster, c := withAuthorities(t)
 	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	s := secretOf(t, c, "demo-kubeconfig")
-	if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" || !reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
+	if s.Type != "cluster.x-k8s.io/secret" || s.Labels["cluster.x-k8s.io/cluster-name"] != "demo" ||
+		!reflect.DeepEqual(s.OwnerReferences, []metav1.OwnerReference{owner}) {
 		t.Errorf("type %s, labels %v, owners %v", s.Type, s.Labels, s.OwnerReferences)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(s.Data["value"])
@@ -43,7 +44,8 @@ func TestWriteKubeconfig(t *testing.T) {
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Errorf("the client certificate: %v", err)
 	}
-	if leaf.Subject.CommonName != "kubernetes-admin" || len(leaf.Subject.Organization) != 1 || leaf.Subject.Organization[0] != "system:masters" {
+	if leaf.Subject.CommonName != "kubernetes-admin" || len(leaf.Subject.Organization) != 1 ||
+		leaf.Subject.Organization[0] != "system:masters" {
 		t.Errorf("subject %s", leaf.Subject)
 	}
 	if leaf.PublicKeyAlgorithm != x509.ECDSA {
@@ -79,7 +81,8 @@ func TestKubeconfigState(t *testing.T) {
 	must(t, writeKubeconfig(t.Context(), c, cluster, owner))
 	made := secretOf(t, c, "demo-kubeconfig")
 	expires := read(t, c).Kubeconfig
-	token := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"x","cluster":{"server":"https://x"}}],"users":[{"name":"x","user":{"token":"t"}}],"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"current-context":"x"}`
+	token := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"x","cluster":{"server":"https://x"}}],"users":[{"name":"x",` +
+		`"user":{"token":"t"}}],"contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"current-context":"x"}`
 
 	owned := func(by metav1.OwnerReference) func(*corev1.Secret) {
 		return func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{by} }
@@ -208,13 +211,15 @@ func TestKubeconfigConflict(t *testing.T) {
 
 func TestWriteKubeconfigRefuses(t *testing.T) {
 	cluster, c := withAuthorities(t)
-	if err := writeKubeconfig(t.Context(), newClient(t), cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca does not exist") {
+	if err := writeKubeconfig(t.Context(), newClient(t), cluster, owner); err == nil ||
+		!strings.Contains(err.Error(), "secret ns/demo-ca does not exist") {
 		t.Errorf("without an authority: %v", err)
 	}
 	ca := secretOf(t, c, "demo-ca")
 	delete(ca.Data, "tls.key")
 	must(t, c.Update(t.Context(), ca))
-	if err := writeKubeconfig(t.Context(), c, cluster, owner); err == nil || !strings.Contains(err.Error(), "secret ns/demo-ca lacks tls.key") {
+	if err := writeKubeconfig(t.Context(), c, cluster, owner); err == nil ||
+		!strings.Contains(err.Error(), "secret ns/demo-ca lacks tls.key") {
 		t.Errorf("without a key: %v", err)
 	}
 	cluster.Spec.ControlPlaneEndpoint.Port = 0
@@ -238,7 +243,8 @@ func rsaAuthority(t *testing.T, notBefore, notAfter time.Time) map[string]string
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)

@@ -157,10 +157,12 @@ func TestClientsOfManagedEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Certificates[0].Leaf.Verify(x509.VerifyOptions{Roots: config.RootCAs, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := config.Certificates[0].Leaf.Verify(x509.VerifyOptions{Roots: config.RootCAs,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := (&EtcdClients{}).Config(t.Context(), c, cluster); err == nil || !strings.Contains(err.Error(), "secret default/demo-etcd does not exist") {
+	if _, err := (&EtcdClients{}).Config(t.Context(), c, cluster); err == nil ||
+		!strings.Contains(err.Error(), "secret default/demo-etcd does not exist") {
 		t.Errorf("the etcd of a control plane: %v", err)
 	}
 }
@@ -199,7 +201,8 @@ func TestManagedEtcdFlaws(t *testing.T) {
 	} {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-managed-etcd"}, Data: data}
 		_, err := ManagedEtcdAuthority(t.Context(), fake.NewClientBuilder().WithObjects(s).Build(), cluster)
-		if _, ok := errors.AsType[*FlawError](err); !ok || !strings.Contains(err.Error(), "secret default/demo-managed-etcd: ") || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*FlawError](err); !ok || !strings.Contains(err.Error(), "secret default/demo-managed-etcd: ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -211,7 +214,8 @@ func TestManagedEtcdFlaws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.PublishManagedEtcd(t.Context(), c, c, cluster, etcdOwner); err == nil || !strings.Contains(err.Error(), "secret default/demo-etcd holds another authority") {
+	if err := a.PublishManagedEtcd(t.Context(), c, c, cluster, etcdOwner); err == nil ||
+		!strings.Contains(err.Error(), "secret default/demo-etcd holds another authority") {
 		t.Errorf("a user's authority: %v", err)
 	}
 }

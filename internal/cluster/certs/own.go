@@ -16,10 +16,11 @@ import (
 )
 
 // Own makes owner the controller of the cluster's own secrets for these purposes, as upstream does at
-// each turn: of those that lost their owner, name it by an old UID or version, or are controlled by another of
+// each turn. These are those that lost their owner, name it by an old UID or version, or are controlled by another of
 // Cluster API's objects. Users' secrets are left alone, no data are changed, and what is right already is not written.
 // A secret that changes meanwhile is a conflict.
-func Own(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, purposes []string, owner metav1.OwnerReference) error {
+func Own(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, purposes []string,
+	owner metav1.OwnerReference) error {
 	for _, purpose := range purposes {
 		found, err := get(ctx, from, cluster, secret.Purpose(purpose))
 		if err != nil {
@@ -70,8 +71,8 @@ func isControlPlaneOf(cluster *clusterv1.Cluster, owner metav1.OwnerReference) b
 	return isOf(owner, ref.APIGroup, ref.Kind) && owner.Name == ref.Name
 }
 
-// isClusters tells whether a secret is of the type and label of those that Cluster API makes for this
-// cluster, and no stranger controls it: a user's secret is of another type, or kept by what made it.
+// isClusters reports whether a secret is of the type and label of those that Cluster API makes for this
+// cluster, and no stranger controls it. A user's secret is of another type, or kept by what made it.
 func isClusters(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 	if s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != cluster.Name {
 		return false
@@ -80,13 +81,13 @@ func isClusters(s *corev1.Secret, cluster *clusterv1.Cluster) bool {
 	return controller == nil || isClusterAPIs(*controller)
 }
 
-// isClusterAPIs tells whether a reference is to one of Cluster API's objects, or of a provider of it.
+// isClusterAPIs reports whether a reference is to one of Cluster API's objects, or of a provider of it.
 func isClusterAPIs(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && (gv.Group == clusterv1.GroupVersion.Group || strings.HasSuffix(gv.Group, "."+clusterv1.GroupVersion.Group))
 }
 
-// sameObject tells whether two references name the same object, whatever its version and UID.
+// sameObject reports whether two references name the same object, whatever its version and UID.
 func sameObject(a, b metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(b.APIVersion)
 	return err == nil && isOf(a, gv.Group, b.Kind) && a.Name == b.Name

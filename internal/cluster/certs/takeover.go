@@ -17,10 +17,11 @@ import (
 )
 
 // TakeOver makes owner the controller of those of the cluster's secrets that were made before there
-// was a control plane: authorities and a kubeconfig that belong to a machine's bootstrap configuration, in
-// its place, since they must not go with that machine; and the kubeconfig that Cluster API made for
-// the Cluster, since nobody renews it any more. What users gave is left alone, and no data are changed.
-func TakeOver(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.KubeadmConfig, owner metav1.OwnerReference) error {
+// was a control plane. These are authorities and a kubeconfig that belong to a machine's bootstrap configuration, in
+// its place, since they must not go with that machine. The other is the kubeconfig that Cluster API made for
+// the Cluster, since nothing renews it any more. What users gave is left alone, and no data are changed.
+func TakeOver(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.KubeadmConfig,
+	owner metav1.OwnerReference) error {
 	for _, purpose := range []secret.Purpose{secret.ClusterCA, secret.EtcdCA, secret.FrontProxyCA, secret.ServiceAccount, secret.Kubeconfig} {
 		found, err := get(ctx, from, cluster, purpose)
 		if err != nil {
@@ -42,8 +43,9 @@ func TakeOver(ctx context.Context, from client.Reader, c client.Client, cluster 
 	return nil
 }
 
-// heirs returns the owners that a secret shall have, and whether it passes to the new one.
-func heirs(s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.KubeadmConfig, owner metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
+// heirs returns the owners that a secret must have, and whether it passes to the new one.
+func heirs(s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.KubeadmConfig,
+	owner metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
 	isConfig := func(ref metav1.OwnerReference) bool {
 		return isOf(ref, bootstrapv1.GroupVersion.Group, "KubeadmConfig") && ref.Name == config.Name
 	}
@@ -59,7 +61,7 @@ func heirs(s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.Kubeadm
 	return owners, !slices.EqualFunc(owners, s.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 }
 
-// isOf tells whether a reference is to an object of that kind, of whatever version.
+// isOf reports whether a reference is to an object of that kind, of whatever version.
 func isOf(ref metav1.OwnerReference, group, kind string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	return err == nil && gv.Group == group && ref.Kind == kind

@@ -94,9 +94,10 @@ func TestTakeOverFails(t *testing.T) {
 	s := given("demo-ca", nil)
 	s.OwnerReferences = references("config*")
 	wrong := errors.New("not now")
-	c := interceptor.NewClient(newClient(t, s).(client.WithWatch), interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-		return wrong
-	}})
+	c := interceptor.NewClient(newClient(t, s).(client.WithWatch),
+		interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return wrong
+		}})
 	config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Name: "m1"}}
 	if err := TakeOver(t.Context(), c, c, demo(), config, owner); !errors.Is(err, wrong) {
 		t.Errorf("error is %v", err)

@@ -28,7 +28,7 @@ func raised(answers []answer, id uint64) []pb.AlarmType {
 }
 
 // disarm ends alarms of a member. etcd keeps those of a member that is removed, and while one is
-// active all members refuse writes: for NOSPACE what adds data, for CORRUPT all. Nobody else would end them.
+// active all members refuse writes: for NOSPACE what adds data, for CORRUPT all. Nothing else would end them.
 func (c *Cluster) disarm(ctx context.Context, by Target, id uint64, alarms []pb.AlarmType) error {
 	for _, alarm := range alarms {
 		err := c.order(ctx, by, func(ctx context.Context, conn *grpc.ClientConn) error {

@@ -18,7 +18,8 @@ func TestAlarmsGoWithTheirMember(t *testing.T) {
 	gone := g.But(g.Leader())[0]
 	stays := g.But(gone)
 	raise := func(p *etcdtest.Process, alarm pb.AlarmType) {
-		_, err := pb.NewMaintenanceClient(g.Leader().Connect()).Alarm(t.Context(), &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, MemberID: p.ID(), Alarm: alarm})
+		_, err := pb.NewMaintenanceClient(g.Leader().Connect()).Alarm(t.Context(), &pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE,
+			MemberID: p.ID(), Alarm: alarm})
 		etcdtest.Must(t, err)
 	}
 	raise(gone, pb.AlarmType_NOSPACE)

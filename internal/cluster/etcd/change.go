@@ -42,7 +42,7 @@ func (c *Cluster) MoveLeader(ctx context.Context, targets []Target, to uint64) e
 }
 
 // RemoveMember removes the member with the ID. The order goes to one member after the other, the
-// leader first and the one that is to go last, 2 s each, and again until it is done, ctx ends or 10 s are
+// leader first and the one that is to go last, 2 s each. It is repeated until it is done, ctx ends or 10 s are
 // over. It is no error when there is no such member. Alarms that the member raised are disarmed.
 func (c *Cluster) RemoveMember(ctx context.Context, targets []Target, id uint64) error {
 	err := again(ctx, func(ctx context.Context) error {
@@ -97,7 +97,8 @@ func (c *Cluster) Promote(ctx context.Context, targets []Target, id uint64) erro
 
 // refusedForGood are etcd's answers that another try would only bring again.
 func refusedForGood(err error) bool {
-	return errors.Is(err, rpctypes.ErrBadLeaderTransferee) || errors.Is(err, rpctypes.ErrMemberNotFound) || errors.Is(err, rpctypes.ErrMemberLearnerNotReady) ||
+	return errors.Is(err, rpctypes.ErrBadLeaderTransferee) || errors.Is(err, rpctypes.ErrMemberNotFound) ||
+		errors.Is(err, rpctypes.ErrMemberLearnerNotReady) ||
 		errors.Is(err, rpctypes.ErrTooManyLearners) ||
 		errors.Is(err, rpctypes.ErrInvalidDowngradeTargetVersion) || errors.Is(err, rpctypes.ErrDowngradeInProcess)
 }

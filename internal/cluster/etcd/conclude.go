@@ -26,7 +26,7 @@ type ballot struct {
 func conclude(answers []answer) Survey {
 	ballots := count(answers)
 	if len(ballots) == 0 {
-		return Survey{Why: sentence(append([]string{"no member told its list of members"}, silent(answers)...))}
+		return Survey{Why: sentence(append([]string{"no member returned its list of members"}, silent(answers)...))}
 	}
 	chosen := ballots[0]
 	wrong := contradictions(chosen, ballots, answers)
@@ -50,7 +50,8 @@ func strayAlarms(chosen *ballot, answers []answer) []string {
 	alarms, _ := reported(chosen.cluster, answers)
 	for _, id := range slices.Sorted(maps.Keys(alarms)) {
 		if !contains(chosen.list, id) {
-			stray = append(stray, fmt.Sprintf("the alarm %s of member %s, which is gone, is still active", strings.Join(alarms[id], " and "), FormatID(id)))
+			stray = append(stray, fmt.Sprintf("the alarm %s of member %s, which is gone, is still active", strings.Join(alarms[id], " and "),
+				FormatID(id)))
 		}
 	}
 	return stray
@@ -125,7 +126,8 @@ func contradictions(chosen *ballot, ballots []*ballot, answers []answer) []strin
 	}
 	voters := voterCount(chosen.list)
 	if need := voters/2 + 1; len(chosen.following) < need {
-		wrong = append(wrong, fmt.Sprintf("only %d of %d voters gave this list of members and follow a leader, %d must", len(chosen.following), voters, need))
+		wrong = append(wrong, fmt.Sprintf("only %d of %d voters gave this list of members and follow a leader, %d must", len(chosen.following),
+			voters, need))
 	}
 	return wrong
 }
@@ -231,7 +233,7 @@ func reported(cluster uint64, answers []answer) (alarms, others map[uint64][]str
 		}
 		for _, text := range a.status.Errors {
 			if part := alarmText.FindStringSubmatch(text); part != nil {
-				// The digits come from etcd's own uint64: a number that does not fit becomes the largest, which nobody has.
+				// The digits come from etcd's own uint64: a number that does not fit becomes the largest, which no member has.
 				raiser, _ := strconv.ParseUint(part[1], 10, 64)
 				alarms[raiser] = append(alarms[raiser], part[2])
 			} else {

@@ -45,7 +45,8 @@ func refused(name string) answer {
 }
 
 func refusedFor(name, why string) answer {
-	return answer{target: Target{Name: name, Dial: reach}, err: status.Errorf(codes.Unavailable, `connection error: desc = "error reading server preface: %s"`, why)}
+	return answer{target: Target{Name: name, Dial: reach},
+		err: status.Errorf(codes.Unavailable, `connection error: desc = "error reading server preface: %s"`, why)}
 }
 
 func unasked(name string) answer { return answer{target: Target{Name: name}} }
@@ -90,20 +91,24 @@ func TestConclude(t *testing.T) {
 	}{
 		{"all agree", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), said("c", 3, 2, abc)},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Healthy", "-"},
-		{"nobody was asked", nil, "unknown", "no member told its list of members"},
+		{"nobody was asked", nil, "unknown", "no member returned its list of members"},
 		{"nobody answered", []answer{refused("a"), unasked("b")}, "unknown", "a does not answer: refused; b: there is no way to ask it"},
 		{"one is silent", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refused("c")},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unhealthy", "c: does not answer: refused"},
-		{"the way to one failed", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), {target: Target{Name: "c", Dial: reach}, err: unreachedError{errors.New("no kubelet")}}},
+		{"the way to one failed", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc),
+			{target: Target{Name: "c", Dial: reach}, err: unreachedError{errors.New("no kubelet")}}},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "c: there was no way to ask it: no kubelet"},
-		{"no way to anybody", []answer{{target: Target{Name: "a", Dial: reach}, err: unreachedError{errors.New("no kubelet")}}}, "unknown", "; a: there was no way to ask it: no kubelet"},
-		{"one refuses our certificate", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc), refusedFor("c", "remote error: tls: expired certificate")},
+		{"no way to anybody", []answer{{target: Target{Name: "a", Dial: reach}, err: unreachedError{errors.New("no kubelet")}}}, "unknown",
+			"; a: there was no way to ask it: no kubelet"},
+		{"one refuses our certificate", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc),
+			refusedFor("c", "remote error: tls: expired certificate")},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "c: does not answer: it refuses our certificate: expired, or not yet valid by its clock"},
 		{"one cannot be asked", []answer{said("a", 1, 2, abc), said("b", 2, 2, abc)},
 			"agreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "c: there is no way to ask it"},
 		{"a minority is believed for display only", []answer{said("a", 1, 2, abc), refused("b"), refused("c")},
 			"disagreed 1:a=Healthy 2:bL=Unhealthy 3:c=Unhealthy", "only 1 of 3 voters gave this list of members and follow a leader, 2 must"},
-		{"without a leader nothing is agreed", []answer{said("a", 1, 0, abc, "etcdserver: no leader"), said("b", 2, 0, abc), said("c", 3, 0, abc)},
+		{"without a leader nothing is agreed", []answer{said("a", 1, 0, abc, "etcdserver: no leader"), said("b", 2, 0, abc),
+			said("c", 3, 0, abc)},
 			"disagreed 1:a=Unhealthy 2:b=Unhealthy 3:c=Unhealthy", "only 0 of 3 voters"},
 		{"names do not count", []answer{said("a", 1, 1, abc), said("b", 2, 1, list(t, "1:a 2:b 3:")), said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Healthy", "-"},
@@ -115,16 +120,22 @@ func TestConclude(t *testing.T) {
 			"disagreed 1:aL=Healthy 2:b=Healthy 3:c=Healthy", "c has another list"},
 		{"members are sorted", []answer{said("a", 1, 1, list(t, "3:c 1:a 2:b")), said("b", 2, 1, list(t, "3:c 1:a 2:b"))},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Unknown", "c: there is no way to ask it"},
-		{"who follows a leader is believed before many who do not", []answer{said("a", 1, 4, list(t, "1:a 2:b 3:c 4:d")), said("b", 2, 0, abc), said("c", 3, 0, abc)},
-			"disagreed 1:a=Healthy 2:b=Unhealthy 3:c=Unhealthy 4:dL=Unknown", "only 1 of 4 voters gave this list of members and follow a leader, 3 must"},
-		{"without a leader most are believed", []answer{said("a", 1, 0, abc), said("b", 2, 0, abc), inTerm(said("c", 3, 0, list(t, "1:a 2:b 3:c 4:d")), 6)},
+		{"who follows a leader is believed before many who do not", []answer{said("a", 1, 4, list(t, "1:a 2:b 3:c 4:d")), said("b", 2, 0, abc),
+			said("c", 3, 0, abc)},
+			"disagreed 1:a=Healthy 2:b=Unhealthy 3:c=Unhealthy 4:dL=Unknown",
+			"only 1 of 4 voters gave this list of members and follow a leader, 3 must"},
+		{"without a leader most are believed", []answer{said("a", 1, 0, abc), said("b", 2, 0, abc),
+			inTerm(said("c", 3, 0, list(t, "1:a 2:b 3:c 4:d")), 6)},
 			"disagreed 1:a=Unhealthy 2:b=Unhealthy 3:c=Unhealthy", "only 0 of 3"},
-		{"one that is cut off has an old list", []answer{said("a", 1, 1, list(t, "1:a 2:b 3:c 4:?")), said("b", 2, 1, list(t, "1:a 2:b 3:c 4:?")), said("c", 3, 0, abc)},
+		{"one that is cut off has an old list", []answer{said("a", 1, 1, list(t, "1:a 2:b 3:c 4:?")), said("b", 2, 1, list(t, "1:a 2:b 3:c 4:?")),
+			said("c", 3, 0, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Unhealthy 4:?=Unknown", "c: follows no leader; member 4: has never started"},
-		{"one that was just removed still answers", []answer{said("a", 1, 1, list(t, "1:a 2:b")), said("b", 2, 1, list(t, "1:a 2:b")), said("c", 3, 1, abc)},
+		{"one that was just removed still answers", []answer{said("a", 1, 1, list(t, "1:a 2:b")), said("b", 2, 1, list(t, "1:a 2:b")),
+			said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy", "-"},
-		{"one that lists itself no more is no witness", []answer{said("c", 3, 1, list(t, "1:a 2:b"))}, "unknown", "no member told its list"},
-		{"learners do not count for the majority", []answer{said("a", 1, 1, list(t, "1:a 2:b? 3:c?")), said("b", 2, 1, nil), said("c", 3, 1, nil)},
+		{"one that lists itself no more is no witness", []answer{said("c", 3, 1, list(t, "1:a 2:b"))}, "unknown", "no member returned its list"},
+		{"learners do not count for the majority", []answer{said("a", 1, 1, list(t, "1:a 2:b? 3:c?")), said("b", 2, 1, nil),
+			said("c", 3, 1, nil)},
 			"agreed 1:aL=Healthy 2:b?=Healthy 3:c?=Healthy", "-"},
 		{"a started member proves its name", []answer{said("a", 1, 1, list(t, "1:a 2:?")), said("b", 2, 1, nil)},
 			"agreed 1:aL=Healthy 2:b?=Healthy", "-"},
@@ -140,13 +151,17 @@ func TestConclude(t *testing.T) {
 			"disagreed 1:aL=Healthy", "c belongs to another etcd cluster"},
 		{"most voters are believed", []answer{said("a", 1, 1, list(t, "1:a 2:b 3:c 4:d")), said("b", 2, 1, abc), said("c", 3, 1, abc)},
 			"disagreed 1:aL=Healthy 2:b=Healthy 3:c=Healthy", "a has another list of members than b"},
-		{"of two equal ones the newer is believed", []answer{inTerm(said("a", 1, 1, list(t, "1:a 2:b")), 4), inTerm(said("b", 2, 2, list(t, "1:a 2:b 3:c")), 6)},
+		{"of two equal ones the newer is believed", []answer{inTerm(said("a", 1, 1, list(t, "1:a 2:b")), 4),
+			inTerm(said("b", 2, 2, list(t, "1:a 2:b 3:c")), 6)},
 			"disagreed 1:a=Healthy 2:bL=Healthy 3:c=Unknown", "a has another list of members than b"},
-		{"the leader of the newest term", []answer{inTerm(said("a", 1, 1, abc), 6), inTerm(said("b", 2, 3, abc), 5), inTerm(said("c", 3, 1, abc), 6)},
+		{"the leader of the newest term", []answer{inTerm(said("a", 1, 1, abc), 6), inTerm(said("b", 2, 3, abc), 5),
+			inTerm(said("c", 3, 1, abc), 6)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Healthy", "-"},
-		{"NOSPACE, told by all", []answer{said("a", 1, 1, abc, "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc, "memberID:3  alarm:NOSPACE"), said("c", 3, 1, abc)},
+		{"NOSPACE, told by all", []answer{said("a", 1, 1, abc, "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc, "memberID:3  alarm:NOSPACE"),
+			said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=HealthyNOSPACE", "c raised the alarm NOSPACE"},
-		{"CORRUPT", []answer{said("a", 1, 1, abc, "memberID:3 alarm:CORRUPT ", "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc), said("c", 3, 1, abc)},
+		{"CORRUPT", []answer{said("a", 1, 1, abc, "memberID:3 alarm:CORRUPT ", "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc),
+			said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=UnhealthyCORRUPT+NOSPACE", "c: its data is corrupt"},
 		{"an error that is no alarm", []answer{said("a", 1, 1, abc), said("b", 2, 1, abc), said("c", 3, 1, abc, "disk on fire")},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Unhealthy", "c: disk on fire"},
@@ -230,7 +245,8 @@ func TestRefusalIsTold(t *testing.T) {
 // TestPlain: what keeps a member from answering reads the same at every try.
 func TestPlain(t *testing.T) {
 	for _, port := range []string{"40000", "51234"} {
-		err := status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: read tcp 10.0.0.9:`+port+`->10.0.0.1:2379: read: connection reset by peer"`)
+		err := status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: read tcp 10.0.0.9:`+port+
+			`->10.0.0.1:2379: read: connection reset by peer"`)
 		if got, want := plain(err), "read tcp 10.0.0.1:2379: read: connection reset by peer"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -260,7 +276,8 @@ func TestDowngradeTold(t *testing.T) {
 		{"one has not heard of the end", []answer{tells(a(), 6, "3.5.0"), tells(b(), 7, "")}, ""},
 		{"one is of 3.5, and goes further", []answer{tells(a(), 7, "3.5.0"), b(), refused("c")}, "3.5.0"},
 		{"one follows nobody", []answer{tells(a(), 6, ""), tells(b(), 6, ""), tells(said("c", 3, 0, three), 7, "3.5.0")}, ""},
-		{"one is of another cluster", []answer{tells(a(), 6, ""), tells(b(), 6, ""), elsewhere(tells(said("c", 3, 3, three), 7, "3.5.0"), 0xc2)}, ""},
+		{"one is of another cluster", []answer{tells(a(), 6, ""), tells(b(), 6, ""), elsewhere(tells(said("c", 3, 3, three), 7, "3.5.0"), 0xc2)},
+			""},
 	} {
 		if got := conclude(test.answers).Downgrade; got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)

@@ -48,7 +48,8 @@ func (c *Cluster) CancelDowngrade(ctx context.Context, targets []Target) error {
 }
 
 // downgrade has one of the voters that follow a leader, that one first, carry out orders, and again until it is done.
-func (c *Cluster) downgrade(ctx context.Context, targets []Target, command func(answer, func(pb.DowngradeRequest_DowngradeAction) error) error, to string) error {
+func (c *Cluster) downgrade(ctx context.Context, targets []Target,
+	command func(answer, func(pb.DowngradeRequest_DowngradeAction) error) error, to string) error {
 	return again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
 		err := errors.New("no member that knows of downgrades follows a leader: " + conclude(answers).Why)
@@ -71,7 +72,7 @@ func (c *Cluster) downgrade(ctx context.Context, targets []Target, command func(
 }
 
 // downgrade is the version to which a downgrade is enabled, as the most recent of those members of the chosen list's cluster knows that
-// follow a leader and tell; empty: none is, or none tells, as none of 3.5 does.
+// follow a leader and report it. Empty: none is, or none reports it, as none of 3.5 does.
 func downgrade(chosen *ballot, answers []answer) string {
 	var newest *pb.StatusResponse
 	for _, a := range answers {

@@ -94,7 +94,8 @@ func (o *old) add(name string) *etcdtest.Process {
 	p := etcdtest.NewProcess(o.t, o.ca, name, o.early...)
 	p.Path = o.path
 	etcdtest.Eventually(o.t, name+" is added", func() (string, bool) {
-		added, err := pb.NewClusterClient(o.g[0].Connect()).MemberAdd(o.t.Context(), &pb.MemberAddRequest{PeerURLs: []string{p.Peer}, IsLearner: true})
+		added, err := pb.NewClusterClient(o.g[0].Connect()).MemberAdd(o.t.Context(), &pb.MemberAddRequest{PeerURLs: []string{p.Peer},
+			IsLearner: true})
 		if err != nil {
 			return err.Error(), false
 		}
@@ -176,7 +177,8 @@ func TestDowngradeTakenBack(t *testing.T) {
 }
 
 func lowersAndTakesBack(t *testing.T, o *old) {
-	if err := o.c.EnableDowngrade(t.Context(), o.g.Targets(), "3.4"); err == nil || !strings.Contains(err.Error(), "invalid downgrade target") {
+	if err := o.c.EnableDowngrade(t.Context(), o.g.Targets(), "3.4"); err == nil ||
+		!strings.Contains(err.Error(), "invalid downgrade target") {
 		t.Errorf("3.4: %v", err)
 	}
 	o.enable()

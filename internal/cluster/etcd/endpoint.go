@@ -64,16 +64,22 @@ func askEndpoint(ctx context.Context, dialer *net.Dialer, credentials *tls.Confi
 		return EndpointHealth{plan.Unknown, endpointFailure(err)}
 	}
 	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, longestHealth))
+	if err != nil {
+		return EndpointHealth{plan.Unknown, endpointFailure(err)}
+	}
+	return healthIn(response.StatusCode, body)
+}
+
+// healthIn reads the health of an endpoint from its answer.
+func healthIn(code int, body []byte) EndpointHealth {
 	var answer struct {
 		Health string `json:"health"`
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, longestHealth))
 	switch {
-	case err != nil:
-		return EndpointHealth{plan.Unknown, endpointFailure(err)}
 	case json.Unmarshal(body, &answer) != nil || answer.Health != "true" && answer.Health != "false":
 		return EndpointHealth{plan.Unknown, "it does not answer as etcd does"}
-	case answer.Health == "false" || response.StatusCode != http.StatusOK:
+	case answer.Health == "false" || code != http.StatusOK:
 		return EndpointHealth{plan.Unhealthy, "it cannot read from its cluster, or an alarm is active"}
 	}
 	return EndpointHealth{Health: plan.Healthy}

@@ -33,9 +33,10 @@ func TestAskEndpoint(t *testing.T) {
 		want    plan.Health
 		why     string
 	}{
-		"healthy":       {answer(200, `{"health":"true","reason":""}`), plan.Healthy, ""},
-		"older":         {answer(200, `{"health":"true"}`), plan.Healthy, ""},
-		"no quorum":     {answer(503, `{"health":"false","reason":"RAFT NO LEADER"}`), plan.Unhealthy, "it cannot read from its cluster, or an alarm is active"},
+		"healthy": {answer(200, `{"health":"true","reason":""}`), plan.Healthy, ""},
+		"older":   {answer(200, `{"health":"true"}`), plan.Healthy, ""},
+		"no quorum": {answer(503, `{"health":"false","reason":"RAFT NO LEADER"}`), plan.Unhealthy,
+			"it cannot read from its cluster, or an alarm is active"},
 		"contradictory": {answer(503, `{"health":"true"}`), plan.Unhealthy, "it cannot read from its cluster, or an alarm is active"},
 		"a secret":      {answer(200, "token=hunter2"), plan.Unknown, odd},
 		"another word":  {answer(200, `{"health":"maybe"}`), plan.Unknown, odd},
@@ -53,7 +54,8 @@ func TestAskEndpoint(t *testing.T) {
 			t.Cleanup(server.Close)
 			roots := x509.NewCertPool()
 			roots.AddCert(server.Certificate())
-			got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{RootCAs: roots, ServerName: "ignored", MinVersion: tls.VersionTLS12}, server.URL)
+			got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{RootCAs: roots, ServerName: "ignored", MinVersion: tls.VersionTLS12},
+				server.URL)
 			if got.Health != test.want || got.Why != test.why {
 				t.Errorf("%+v, want %v %q", got, test.want, test.why)
 			}
@@ -72,7 +74,8 @@ func TestAskEndpoint(t *testing.T) {
 		gone.URL: "connection refused", "http://10.0.0.1:2379": "no URL such as", "https://": "no URL such as",
 		"https://me:secret@10.0.0.1": "no URL such as", "::": "no URL such as",
 	} {
-		if got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{MinVersion: tls.VersionTLS12}, endpoint); got.Health != plan.Unknown || !strings.Contains(got.Why, why) {
+		if got := askEndpoint(t.Context(), &net.Dialer{}, &tls.Config{MinVersion: tls.VersionTLS12}, endpoint); got.Health != plan.Unknown ||
+			!strings.Contains(got.Why, why) {
 			t.Errorf("%s: %+v, want %q", endpoint, got, why)
 		}
 	}

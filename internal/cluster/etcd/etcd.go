@@ -22,17 +22,17 @@ import (
 // Target is one member that can be asked.
 type Target struct {
 	// Name is the member's name and that of its Node. Its serving certificate must carry it:
-	// whoever shows another name's certificate is not this member.
+	// a server that shows another name's certificate is not this member.
 	Name string
 	// Alias is another name that the certificate may carry instead, that of the member's pod for example, and by which the member
-	// is asked for. It counts only as long as no target has it as its Name. Empty: none.
+	// is addressed. It counts only as long as no target has it as its Name. Empty: none.
 	Alias string
 	// Dial opens a connection to the member's client port; TLS is spoken over it.
 	// nil: there is no way to ask the member.
 	//
 	// Its errors, and those of its connections, count as the member's own, unless errors.As finds one with a method
-	// WayFailed() bool that returns true: somebody between did not answer, and nothing is known of the member. A
-	// connection with a method Relayed() bool that returns true goes through others: silence on it
+	// WayFailed() bool that returns true. Then a server between did not answer, and nothing is known of the member. A
+	// connection with a method Relayed() bool that returns true goes through others. Silence on it
 	// is the member's own only where it was opened for the question, and half a second before that was given up.
 	Dial func(context.Context) (net.Conn, error)
 }
@@ -44,8 +44,8 @@ type Survey struct {
 	// A list that a minority told may be old. It is still Known, so that a person can be
 	// shown what is left, but then it is not Agreed, and its silent members are not Healthy.
 	Known bool
-	// Agreed: a majority of the list's voters follow a leader and gave this very list, nobody
-	// who follows a leader gave another, and nobody belongs to another cluster. Lists are
+	// Agreed: a majority of the list's voters follow a leader and gave this very list, no
+	// member that follows a leader gave another, and none belongs to another cluster. Lists are
 	// the same when IDs, learner flags and peer URLs are. Names do not count, because
 	// a member has none before its first start; nor do lists of members that follow no leader,
 	// because such a member hears of no change.
@@ -75,9 +75,9 @@ type Member struct {
 	// Leader: it is the one that the others follow.
 	Leader bool
 	// Health is Healthy when the member itself answered, follows a leader and reports no
-	// error; Unhealthy when it was asked and did not, or its port refused; Unknown when there was no way to
-	// ask it, when the way failed (a port-forward that the API server or the kubelet did not open proves nothing about
-	// etcd), or when it refused our certificate. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
+	// error. It is Unhealthy when the member was asked and did not, or its port refused. It is Unknown when
+	// there was no way to ask it, when the way failed, or when it refused our certificate. A port-forward that the API server or the kubelet
+	// did not open proves nothing about etcd. NOSPACE is an alarm and no illness: such a member still votes. CORRUPT is both.
 	Health plan.Health
 	// Why is what keeps it from being Healthy; empty when it is.
 	Why string
@@ -86,11 +86,11 @@ type Member struct {
 	// CertificateEnd is when the serving certificate ends that the member showed as the
 	// connection to it was made; zero: it was not seen.
 	CertificateEnd time.Time
-	// Version is that of the member's etcd, such as 3.6.16, and Storage that of the format in which it keeps its data, such as
-	// 3.6.0; empty: it did not answer, or does not tell, as 3.5 does of its storage.
+	// Version is that of the member's etcd, such as 3.6.16. Storage is that of the format in which it keeps its data, such as
+	// 3.6.0. Empty: it did not answer, or does not report it, as 3.5 does of its storage.
 	Version, Storage string
-	// Size is how many bytes its data takes on its disk, and Quota how many it may take before etcd raises NOSPACE; 0: it did
-	// not answer, or does not tell, as 3.5 does of its quota.
+	// Size is how many bytes its data takes on its disk, and Quota how many it may take before etcd raises NOSPACE. 0: it did
+	// not answer, or does not report it, as 3.5 does of its quota.
 	Size, Quota int64
 	// Term is the raft term, Applied the last entry of the log that its data contains, and Revision the revision of its keys; 0: it did not
 	// answer.
@@ -163,7 +163,7 @@ func Open(credentials *tls.Config) *Cluster {
 }
 
 // Use replaces the credentials. Where they are others than before, all
-// connections are closed, and made anew when they are needed.
+// connections are closed, and made again when they are needed.
 func (c *Cluster) Use(credentials *tls.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,8 @@ func TestSurveyOfHealthyMembers(t *testing.T) {
 	}
 	for i, m := range s.Members {
 		at := slices.IndexFunc(g, func(p *etcdtest.Process) bool { return p.Name == m.Name })
-		if at < 0 || m.ID != g[at].ID() || m.Health != plan.Healthy || m.Learner || m.Leader != (g[at] == leader) || !slices.Equal(m.PeerURLs, []string{g[at].Peer}) {
+		if at < 0 || m.ID != g[at].ID() || m.Health != plan.Healthy || m.Learner || m.Leader != (g[at] == leader) ||
+			!slices.Equal(m.PeerURLs, []string{g[at].Peer}) {
 			t.Errorf("member %d is wrong: %+v", i, m)
 		}
 		if left := time.Until(m.CertificateEnd); left < 30*time.Minute || left > time.Hour {
@@ -165,7 +166,7 @@ func TestLostQuorum(t *testing.T) {
 
 	g[2].Kill()
 	s = c.Survey(t.Context(), g.Targets())
-	if s.Known || s.Agreed || len(s.Members) != 0 || !strings.Contains(s.Why, "no member told its list") {
+	if s.Known || s.Agreed || len(s.Members) != 0 || !strings.Contains(s.Why, "no member returned its list") {
 		t.Errorf("with nobody left:\n%s", etcdtest.Show(s))
 	}
 }
@@ -224,7 +225,8 @@ func TestLearner(t *testing.T) {
 	c := etcd.Open(ca.Client())
 	t.Cleanup(c.Close)
 	learner := etcdtest.NewProcess(t, ca, "cp-2")
-	added, err := pb.NewClusterClient(g[0].Connect()).MemberAdd(t.Context(), &pb.MemberAddRequest{PeerURLs: []string{learner.Peer}, IsLearner: true})
+	added, err := pb.NewClusterClient(g[0].Connect()).MemberAdd(t.Context(), &pb.MemberAddRequest{PeerURLs: []string{learner.Peer},
+		IsLearner: true})
 	etcdtest.Must(t, err)
 	both := append(slices.Clone(g), learner)
 

@@ -34,7 +34,8 @@ func TestCertificateEndIsNoted(t *testing.T) {
 		}
 		return cert
 	}
-	authority := &x509.Certificate{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(48 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	authority := &x509.Certificate{NotBefore: now.Add(-48 * time.Hour), NotAfter: now.Add(48 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	ca := sign(authority, authority)
 
 	tests := []struct {
@@ -60,7 +61,9 @@ func TestCertificateEndIsNoted(t *testing.T) {
 			go func() {
 				defer close(served)
 				defer theirs.Close()
-				_ = tls.Server(theirs, &tls.Config{NextProtos: []string{"h2"}, Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}}).Handshake()
+				_ = tls.Server(theirs,
+					&tls.Config{NextProtos: []string{"h2"},
+						Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}}}).Handshake()
 			}()
 			var e ends
 			creds := dating{credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "cp-1"}), func(end time.Time) { e.note("cp-1", end) }}

@@ -34,16 +34,19 @@ func (s *script) answer(name string) answer {
 		a.err = errors.New("remote error: tls: " + string([]byte{s.next(255)}))
 		return a
 	}
-	a.status = &pb.StatusResponse{Leader: uint64(s.next(5)), RaftTerm: uint64(s.next(3)), RaftAppliedIndex: uint64(s.next(255)), IsLearner: s.next(4) == 0}
+	a.status = &pb.StatusResponse{Leader: uint64(s.next(5)), RaftTerm: uint64(s.next(3)), RaftAppliedIndex: uint64(s.next(255)),
+		IsLearner: s.next(4) == 0}
 	if s.next(8) != 0 {
 		a.status.Header = &pb.ResponseHeader{MemberId: uint64(s.next(5)), ClusterId: uint64(s.next(2))}
 	}
 	for range s.next(3) {
-		a.status.Errors = append(a.status.Errors, fmt.Sprintf("memberID:%d alarm:%s", s.next(6), []string{"NOSPACE", "CORRUPT", "\x00"}[s.next(3)]), string([]byte{s.next(255), s.next(255)}))
+		a.status.Errors = append(a.status.Errors, fmt.Sprintf("memberID:%d alarm:%s", s.next(6),
+			[]string{"NOSPACE", "CORRUPT", "\x00"}[s.next(3)]), string([]byte{s.next(255), s.next(255)}))
 	}
 	for range s.next(6) {
 		a.list = append(a.list, &pb.Member{
-			ID: uint64(s.next(5)), Name: fmt.Sprint("n", s.next(6)), IsLearner: s.next(5) == 0, PeerURLs: []string{string([]byte{s.next(255), s.next(255)})},
+			ID: uint64(s.next(5)), Name: fmt.Sprint("n", s.next(6)), IsLearner: s.next(5) == 0,
+			PeerURLs: []string{string([]byte{s.next(255), s.next(255)})},
 		})
 	}
 	return a

@@ -10,7 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// security is how a target is spoken to: it is asked for by its alias, where it has one, and must show a certificate of the
+// security is how a target is spoken to: it is addressed by its alias, where it has one, and must show a certificate of the
 // roots for its name or its alias. An alias that is the name of another target proves nothing.
 func (c *Cluster) security(t Target) *tls.Config {
 	own := c.tls.Clone()

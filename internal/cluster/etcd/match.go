@@ -35,8 +35,8 @@ type Matching struct {
 	Contradiction string
 }
 
-// Match finds the host of every member: by name, then by address where there is no name yet
-// or no Node, and last by the address at which a member answers whose name is nobody's, as
+// Match finds the host of every member. It looks for the name, then for the address where
+// there is no name yet or no Node. Last comes the address at which a member answers whose name no Node has, as
 // etcd's name can be configured. A voter that lives is never on no host because of its name. A placeholder is on no host.
 // nodes are the names of all Nodes, also of those of no host.
 func Match(members []Member, hosts []Host, nodes []string) Matching {
@@ -102,7 +102,7 @@ func (c candidates) byPeerAddress(m Member, _ map[uint64]string) string {
 	return ""
 }
 
-// byAnswer finds the one host on which a member lives that is named after nobody, and that
+// byAnswer finds the one host on which a member lives whose name no Node has, and that
 // has no other: the one whose Node answered as this member, else the only one at its address.
 func (c candidates) byAnswer(m Member, taken map[uint64]string) string {
 	if c.somebodys(m.Name) {
@@ -142,7 +142,8 @@ func (c candidates) contradicts(m Member, name string) string {
 	if m.At == "" && len(by.Addresses) == 0 || by.Leaving || other.Leaving {
 		return ""
 	}
-	return fmt.Sprintf("etcd member %s has the name %s, which is that of machine %s, and is found at machine %s (peer address %s): a person must see on which of them it runs",
+	return fmt.Sprintf("etcd member %s has the name %s, which is that of machine %s, and is found at machine %s (peer address %s): a person "+
+		"must see on which of them it runs",
 		FormatID(m.ID), m.Name, name, at, strings.Join(m.PeerURLs, ", "))
 }
 

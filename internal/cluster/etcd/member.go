@@ -25,8 +25,8 @@ import (
 // milliseconds; calls on one that is not can hang for etcd's own limit of 7 s.
 const patience = 2 * time.Second
 
-// member is the client of one member. It lives as long as its connection does: a new one
-// is made by whoever asks next, so that nothing is dialled while nobody asks.
+// member is the client of one member. It lives as long as its connection does: the next
+// request makes a new one, so that nothing is dialled without a request.
 type member struct {
 	name string
 	conn *grpc.ClientConn
@@ -129,7 +129,7 @@ func (c *Cluster) try(ctx context.Context, t Target, call func(context.Context, 
 	}
 }
 
-// isLost tells whether the call never got an answer from etcd, good or bad.
+// isLost reports whether the call never got an answer from etcd, good or bad.
 func isLost(err error) bool {
 	if err == nil || isEtcds(err) {
 		return false
@@ -142,13 +142,13 @@ func isLost(err error) bool {
 	}
 }
 
-// isEtcds tells whether the error is one that etcd itself answered.
+// isEtcds reports whether the error is one that etcd itself answered.
 func isEtcds(err error) bool {
 	var known rpctypes.EtcdError
 	return errors.As(rpctypes.Error(err), &known)
 }
 
-// ownPort is our end of a connection in an error: it is another with each try, and tells nobody anything.
+// ownPort is our end of a connection in an error: it is another with each try, and tells a reader nothing.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
 // plain is an error in few words, without what gRPC wraps around it. The member may have chosen some of them.

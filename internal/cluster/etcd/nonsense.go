@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
-// What a member may answer at most. Whoever administers the cluster owns what its etcd says.
+// What a member may answer at most. The cluster's administrator controls what its etcd answers.
 const (
 	// mostAnswer is how many bytes one answer may have. A list of seven members has less than 2 KB, and grows in memory by ten times.
 	mostAnswer = 64 << 10
@@ -84,7 +84,8 @@ func checkList(list []*pb.Member) error {
 		}
 		for _, word := range append([]string{m.Name}, append(m.PeerURLs, m.ClientURLs...)...) {
 			if !isWord(word) {
-				return untrusted.Nonsense("its answer makes no sense: member %s has a name or an address of %d bytes that is none", FormatID(m.ID), len(word))
+				return untrusted.Nonsense("its answer makes no sense: member %s has a name or an address of %d bytes that is none", FormatID(m.ID),
+					len(word))
 			}
 		}
 	}

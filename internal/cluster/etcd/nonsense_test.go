@@ -89,20 +89,26 @@ func TestNonsense(t *testing.T) {
 	}{
 		{"nothing is wrong", func(*liar) {}, true, ""},
 		{"1,000 members", func(l *liar) { l.list = many }, false, "its list has 1000 members, at most 50 are read"},
-		{"a list of megabytes", func(l *liar) { l.list = []*pb.Member{member(1, strings.Repeat("x", 3<<20))} }, false, "it has more than 65536 bytes"},
+		{"a list of megabytes", func(l *liar) { l.list = []*pb.Member{member(1, strings.Repeat("x", 3<<20))} }, false,
+			"it has more than 65536 bytes"},
 		{"a status of megabytes", func(l *liar) { l.status.Version = strings.Repeat("x", 3<<20) }, false, "it has more than 65536 bytes"},
-		{"a huge name", func(l *liar) { l.list = []*pb.Member{member(1, strings.Repeat("x", 10_000))} }, false, "member 1 has a name or an address of 10000 bytes that is none"},
-		{"a name that is a screen", func(l *liar) { l.list = []*pb.Member{member(1, "\x1b[2J")} }, false, "member 1 has a name or an address of 4 bytes that is none"},
+		{"a huge name", func(l *liar) { l.list = []*pb.Member{member(1, strings.Repeat("x", 10_000))} }, false,
+			"member 1 has a name or an address of 10000 bytes that is none"},
+		{"a name that is a screen", func(l *liar) { l.list = []*pb.Member{member(1, "\x1b[2J")} }, false,
+			"member 1 has a name or an address of 4 bytes that is none"},
 		{"a name of two lines", func(l *liar) { l.list = []*pb.Member{member(1, "a\nb")} }, false, "member 1 has a name"},
-		{"an address that is a screen", func(l *liar) { l.list = []*pb.Member{{ID: 1, Name: "cp-1", PeerURLs: []string{"\x07"}}} }, false, "member 1 has a name or an address"},
+		{"an address that is a screen", func(l *liar) { l.list = []*pb.Member{{ID: 1, Name: "cp-1", PeerURLs: []string{"\x07"}}} }, false,
+			"member 1 has a name or an address"},
 		{"many addresses", func(l *liar) { l.list = []*pb.Member{wide} }, false, "member 1 has more than 16 addresses"},
 		{"a member twice", func(l *liar) { l.list = []*pb.Member{member(1, "cp-1"), member(1, "cp-2")} }, false, "its list has member 1 twice"},
 		{"a version that is a screen", func(l *liar) { l.status.Version = "\x1b]0;x\x07" }, false, "a version of 6 bytes is no version"},
 		{"many errors", func(l *liar) { l.status.Errors = make([]string, 1000) }, false, "it reports 1000 errors"},
-		{"an error that is a screen", func(l *liar) { l.status.Errors = []string{"\x1b[31mred\nand\x07 long" + strings.Repeat(" x", 1000)} }, true, "red and long x x"},
-		{"a refusal that is a book", func(l *liar) { l.err = status.Error(codes.Internal, "\x1b[31mno"+strings.Repeat(" way", 2000)) }, false, "no way way"},
+		{"an error that is a screen", func(l *liar) { l.status.Errors = []string{"\x1b[31mred\nand\x07 long" + strings.Repeat(" x", 1000)} },
+			true, "red and long x x"},
+		{"a refusal that is a book", func(l *liar) { l.err = status.Error(codes.Internal, "\x1b[31mno"+strings.Repeat(" way", 2000)) }, false,
+			"no way way"},
 		{"no header", func(l *liar) { l.status.Header = nil }, true, ""},
-		{"no list", func(l *liar) { l.list = nil }, false, "no member told its list"},
+		{"no list", func(l *liar) { l.list = nil }, false, "no member returned its list"},
 		{"negative numbers", func(l *liar) { l.status.DbSize, l.status.DbSizeQuota = -1, -1 }, true, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -112,7 +118,8 @@ func TestNonsense(t *testing.T) {
 			c := etcd.Open(ca.Client())
 			defer c.Close()
 			s := c.Survey(t.Context(), []etcd.Target{l.serve(t, ca)})
-			if s.Known != test.known || !strings.Contains(s.Why, test.why) || test.why == "" && s.Why != "" || strings.ContainsAny(s.Why, "\x1b\x07\n") || len(s.Why) > 1000 {
+			if s.Known != test.known || !strings.Contains(s.Why, test.why) || test.why == "" && s.Why != "" ||
+				strings.ContainsAny(s.Why, "\x1b\x07\n") || len(s.Why) > 1000 {
 				t.Errorf("known %t, want %t; %q, want %q", s.Known, test.known, s.Why, test.why)
 			}
 		})
@@ -122,13 +129,15 @@ func TestNonsense(t *testing.T) {
 // TestRefusedOrderIsShown: what a member answers to an order is cut, without control characters.
 func TestRefusedOrderIsShown(t *testing.T) {
 	ca := etcdtest.NewAuthority(t)
-	l := &liar{status: &pb.StatusResponse{Header: &pb.ResponseHeader{ClusterId: 1, MemberId: 1}, Leader: 1}, list: []*pb.Member{member(1, "cp-1"), member(2, "cp-2")}}
+	l := &liar{status: &pb.StatusResponse{Header: &pb.ResponseHeader{ClusterId: 1, MemberId: 1}, Leader: 1},
+		list: []*pb.Member{member(1, "cp-1"), member(2, "cp-2")}}
 	c := etcd.Open(ca.Client())
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	err := c.RemoveMember(ctx, []etcd.Target{l.serve(t, ca)}, 2)
-	if err == nil || !strings.Contains(err.Error(), "no way way") || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 700 || errors.Is(err, context.Canceled) {
+	if err == nil || !strings.Contains(err.Error(), "no way way") || strings.Contains(err.Error(), "\x1b") || len(err.Error()) > 700 ||
+		errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

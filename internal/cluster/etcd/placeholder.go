@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A placeholder is a learner that no process ever starts. It takes one of etcd's learner slots, so that nobody else can join as a learner.
-// The list of members alone tells that a learner is one: by the user name in its peer URL, which kubeadm and etcd never write. Members try
-// to reach it at their own loopback address and the port of the service discard: that asks no name server, leaves no host and is refused at
-// once.
+// A placeholder is a learner that no process ever starts. It takes one of etcd's learner slots, so that no other member can join as a
+// learner. The list of members alone tells that a learner is one: by the user name in its peer URL, which kubeadm and etcd never write.
+// Members try to reach it at their own loopback address and the port of the service discard: that asks no name server, leaves no host and
+// is refused at once.
 const (
 	placeholderUser = "quorate-placeholder"
 	placeholderHost = "127.0.0.1:9"
@@ -57,7 +57,8 @@ func (c *Cluster) AddPlaceholder(ctx context.Context, targets []Target) error {
 		err := errors.New("no member follows a leader: " + seen.Why)
 		for _, a := range able(answers, 0) {
 			err = c.order(ctx, a.target, func(ctx context.Context, conn *grpc.ClientConn) error {
-				_, err := pb.NewClusterClient(conn).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{freePlaceholder(seen.Members)}, IsLearner: true})
+				_, err := pb.NewClusterClient(conn).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{freePlaceholder(seen.Members)},
+					IsLearner: true})
 				return err
 			})
 			full := errors.Is(err, rpctypes.ErrTooManyLearners) || errors.Is(err, rpctypes.ErrPeerURLExist)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestPlaceholder verifies that a real etcd refuses a learner while a placeholder is in the list, and that the list alone identifies it.
-// Each order may be repeated, the quorum is as it was, and a voter that starts anew knows the placeholder.
+// Each order may be repeated, the quorum is as it was, and a voter that starts again knows the placeholder.
 func TestPlaceholder(t *testing.T) {
 	for name, program := range map[string]func(testing.TB) string{"3.7": etcdtest.Newer, "3.6": etcdtest.Middle, "3.5": etcdtest.Older} {
 		for _, members := range [][]string{{"cp-1"}, three} {
@@ -69,7 +69,8 @@ func placeholders(s etcd.Survey) []etcd.Member {
 func (g members) join(t *testing.T, name string) error {
 	t.Helper()
 	p := etcdtest.NewProcess(t, g.ca, name)
-	_, err := pb.NewClusterClient(g.Group[0].Connect()).MemberAdd(t.Context(), &pb.MemberAddRequest{PeerURLs: []string{p.Peer}, IsLearner: true})
+	_, err := pb.NewClusterClient(g.Group[0].Connect()).MemberAdd(t.Context(), &pb.MemberAddRequest{PeerURLs: []string{p.Peer},
+		IsLearner: true})
 	return err
 }
 
@@ -78,8 +79,10 @@ func checkPlaceholder(t *testing.T, g members) {
 	for range 2 { // the second finds the first
 		etcdtest.Must(t, g.client.AddPlaceholder(t.Context(), g.Targets()))
 	}
-	found := g.eventually(t, "a placeholder", func(s etcd.Survey) bool { return s.Agreed && len(s.Members) == voters+1 && len(placeholders(s)) == 1 })
-	if m := found[0]; m.Health != plan.Unknown || m.Name != "" || !slices.Equal(m.PeerURLs, []string{"https://quorate-placeholder@127.0.0.1:9"}) {
+	found := g.eventually(t, "a placeholder",
+		func(s etcd.Survey) bool { return s.Agreed && len(s.Members) == voters+1 && len(placeholders(s)) == 1 })
+	if m := found[0]; m.Health != plan.Unknown || m.Name != "" ||
+		!slices.Equal(m.PeerURLs, []string{"https://quorate-placeholder@127.0.0.1:9"}) {
 		t.Errorf("the placeholder is %+v", m)
 	}
 	if err := g.join(t, "cp-9"); err == nil || !strings.Contains(err.Error(), "too many learner members") {
@@ -92,7 +95,8 @@ func checkPlaceholder(t *testing.T, g members) {
 	last.Kill()
 	last.Start("existing", g.Initial())
 	g.eventually(t, "the voter that started anew is healthy, and the placeholder is known", func(s etcd.Survey) bool {
-		return s.Agreed && len(placeholders(s)) == 1 && voters == len(slices.DeleteFunc(slices.Clone(s.Members), func(m etcd.Member) bool { return m.Health != plan.Healthy }))
+		return s.Agreed && len(placeholders(s)) == 1 &&
+			voters == len(slices.DeleteFunc(slices.Clone(s.Members), func(m etcd.Member) bool { return m.Health != plan.Healthy }))
 	})
 	for range 2 { // what is gone can be removed again
 		etcdtest.Must(t, g.client.RemoveMember(t.Context(), g.Targets(), found[0].ID))
@@ -137,12 +141,14 @@ func TestPlaceholders(t *testing.T) {
 func TestIsPlaceholder(t *testing.T) {
 	for at, want := range map[string]bool{
 		"https://quorate-placeholder@127.0.0.1:9": true, "https://quorate-placeholder-3@127.0.0.1:9": true,
-		"https://127.0.0.1:9": false, "https://127.0.0.1:2380": false, "https://quorate-placeholder@10.0.0.1:2380": false, "https://10.0.0.1:2380": false, "%": false, "": false,
+		"https://127.0.0.1:9": false, "https://127.0.0.1:2380": false, "https://quorate-placeholder@10.0.0.1:2380": false,
+		"https://10.0.0.1:2380": false, "%": false, "": false,
 	} {
 		if got := (etcd.Member{Learner: true, PeerURLs: []string{at}}).IsPlaceholder(); got != want {
 			t.Errorf("%q: %t", at, got)
 		}
-		if (etcd.Member{PeerURLs: []string{at}}).IsPlaceholder() || (etcd.Member{Learner: true, Name: "cp-1", PeerURLs: []string{at}}).IsPlaceholder() {
+		if (etcd.Member{PeerURLs: []string{at}}).IsPlaceholder() ||
+			(etcd.Member{Learner: true, Name: "cp-1", PeerURLs: []string{at}}).IsPlaceholder() {
 			t.Errorf("%q: a voter, or a member that has started, is a placeholder", at)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // telling are TLS credentials of which the connections tell why a member closed them.
 //
 // With TLS 1.3 our end of the handshake is over before the member looks at our certificate. What is
-// written until its refusal is read fails with a broken pipe, which tells
-// nobody that the member lives and that the certificate is wrong.
+// written until its refusal is read fails with a broken pipe, which does
+// not show that the member lives and that the certificate is wrong.
 type telling struct {
 	credentials.TransportCredentials
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // briefly is how long a survey waits for a member that did not answer its last question within patience. The member
-// has all of patience to answer even so, after the end of the survey, so that one that is only slow is waited for again.
+// has all of patience to answer even so, after the end of the survey, so that one that is only slow gets its full time again.
 const briefly = 500 * time.Millisecond
 
 // silence stands for a target that did not answer its last question within patience.

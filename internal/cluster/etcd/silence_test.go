@@ -143,7 +143,8 @@ func serve(t *testing.T, members ...*pipeMember) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true, DNSNames: []string{"cp-1", "cp-2"}}
+	self := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"cp-1", "cp-2"}}
 	der, err := x509.CreateCertificate(rand.Reader, self, self, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

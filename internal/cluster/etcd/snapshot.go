@@ -49,8 +49,9 @@ func (c *Cluster) Position(ctx context.Context, t Target) (Position, error) {
 	}
 	s := a.status
 	return Position{
-		Member: a.id(), Cluster: a.cluster(), Revision: s.GetHeader().GetRevision(), Term: s.RaftTerm, Index: s.RaftIndex, Applied: s.RaftAppliedIndex,
-		Leader: s.Leader, Learner: s.IsLearner, Version: s.Version, Storage: s.StorageVersion, Size: s.DbSize,
+		Member: a.id(), Cluster: a.cluster(), Revision: s.GetHeader().GetRevision(), Term: s.RaftTerm, Index: s.RaftIndex,
+		Applied: s.RaftAppliedIndex,
+		Leader:  s.Leader, Learner: s.IsLearner, Version: s.Version, Storage: s.StorageVersion, Size: s.DbSize,
 	}, nil
 }
 
@@ -79,7 +80,8 @@ func (c *Cluster) Hash(ctx context.Context, t Target, revision int64) (Hash, err
 func (c *Cluster) Count(ctx context.Context, t Target, revision int64) (int64, error) {
 	var response *pb.RangeResponse
 	err := c.try(ctx, t, func(ctx context.Context, conn *grpc.ClientConn) (err error) {
-		response, err = pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, CountOnly: true, Revision: revision, Serializable: true})
+		response, err = pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}, CountOnly: true, Revision: revision,
+			Serializable: true})
 		return err
 	})
 	if err != nil {

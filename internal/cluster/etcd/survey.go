@@ -24,7 +24,7 @@ func (a answer) id() uint64 { return a.status.GetHeader().GetMemberId() }
 // cluster is the ID of the cluster of the member that answered.
 func (a answer) cluster() uint64 { return a.status.GetHeader().GetClusterId() }
 
-// follows tells whether the member knows a leader.
+// follows reports whether the member knows a leader.
 func (a answer) follows() bool { return a.status.GetLeader() != 0 }
 
 // Survey asks all targets at the same time, each by itself, and takes about 2 s at most, and

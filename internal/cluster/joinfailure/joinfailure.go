@@ -22,7 +22,7 @@ const (
 	TokenUnknown Reason = "TokenUnknown"
 	// TokenExpired: the cluster knew the bootstrap token when the machine got it, and no more when kubeadm used it.
 	TokenExpired Reason = "TokenExpired"
-	// CAHashMismatch: the cluster's authority is not the one that the machine was told to trust.
+	// CAHashMismatch: the cluster's authority is not the one that the machine is set to trust.
 	CAHashMismatch Reason = "CAHashMismatch"
 	// VersionSkew: kubeadm or the kubelet on the machine is too old or too new for the cluster or for the machine's data.
 	VersionSkew Reason = "VersionSkew"
@@ -42,7 +42,8 @@ const (
 
 // all are the known causes.
 var all = []Reason{
-	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired, CgroupDriverMismatch,
+	TokenUnknown, TokenExpired, CAHashMismatch, VersionSkew, EndpointUnreachable, DiskFull, ClockSkew, CertificateExpired,
+	CgroupDriverMismatch,
 	ImageUnavailable,
 }
 
@@ -102,7 +103,7 @@ const (
 // the machine itself runs, which is not yet the cluster.
 var relayed = regexp.MustCompile(`webhook|Internal error occurred|proxyconnect|wait-control-plane`)
 
-// lasting are signs of what does not pass by itself, whoever logs them.
+// lasting are signs of what does not pass by itself, in the log of any program.
 var lasting = []sign{
 	// Linux also reports a limit on watches, on control groups or on BPF programs as a lack of space.
 	{DiskFull, regexp.MustCompile(`[Nn]o space left on device|[Dd]isk quota exceeded`),
@@ -114,15 +115,18 @@ var lasting = []sign{
 // certain are signs in the order of how surely they tell: of two in one text the first counts.
 var certain = append(slices.Clone(lasting), []sign{
 	{ClockSkew, regexp.MustCompile(clusterCall + `certificate has expired or is not yet valid`), relayed},
-	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|` + clusterCall + `certificate signed by unknown authority`), relayed},
+	{CAHashMismatch, regexp.MustCompile(`none of the public keys .* are pinned|` + clusterCall + `certificate signed by unknown authority`),
+		relayed},
 	{VersionSkew, regexp.MustCompile(`this version of kubeadm only supports deploying clusters|is lower than kubeadm can support|` +
-		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version "kube(?:adm|let)\.`), nil},
+		`kubelet version is higher than the control plane version|configuration file uses an? \w+ API spec|is registered for version ` +
+		`"kube(?:adm|let)\.`), nil},
 	{TokenUnknown, regexp.MustCompile(`could not find a JWS signature in the cluster-info ConfigMap|failed to verify JWS signature|` +
 		`token id "[^"]*" is invalid for this cluster|` + bootstrap + `Unauthorized\b`), relayed},
 }...)
 
 // unreachable is a sign of requests to the API server that fail. It comes last, since each other cause may make them fail.
-var unreachable = sign{EndpointUnreachable, regexp.MustCompile(clusterCall + `(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`), relayed}
+var unreachable = sign{EndpointUnreachable,
+	regexp.MustCompile(clusterCall + `(?:dial tcp|deadline exceeded|[Tt]imeout|connection reset|EOF)`), relayed}
 
 // Of tells why a machine could not join. What kubeadm said last counts most, then what the kubelet logged, then the disks.
 func Of(f Facts) Failure {

@@ -35,11 +35,13 @@ func TestPermissionsAllow(t *testing.T) {
 	}
 	kubelet := authorizationv1.SubjectAccessReviewSpec{User: "kube-apiserver-kubelet-client", Groups: []string{"system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "nodes", Subresource: "proxy", Name: "n"}}
-	admin := authorizationv1.SubjectAccessReviewSpec{User: "kubernetes-admin", Groups: []string{"kubeadm:cluster-admins", "system:authenticated"},
+	admin := authorizationv1.SubjectAccessReviewSpec{User: "kubernetes-admin",
+		Groups:             []string{"kubeadm:cluster-admins", "system:authenticated"},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "delete", Resource: "nodes", Name: "n"}}
 	may := func(spec authorizationv1.SubjectAccessReviewSpec) bool {
 		t.Helper()
-		review, err := c.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		review, err := c.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: spec},
+			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

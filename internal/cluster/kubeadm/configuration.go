@@ -31,8 +31,8 @@ func (w Wanted) restores(text string) bool {
 	return w.Cluster.Name != "" && !w.silent() && yaml.Unmarshal([]byte(text), &has) == nil && len(has) == 0
 }
 
-// anew writes the configuration with which Cluster API has kubeadm initialise a cluster.
-func anew(want Wanted) (string, error) {
+// configurationOf writes the configuration with which Cluster API has kubeadm initialise a cluster.
+func configurationOf(want Wanted) (string, error) {
 	configuration := want.Configuration.DeepCopy()
 	if configuration.ControlPlaneEndpoint == "" {
 		configuration.ControlPlaneEndpoint = want.Cluster.Endpoint
@@ -74,7 +74,8 @@ func parse(text, version string, form any) (map[string]any, error) {
 		return nil, refuseConfig("reading %s of ConfigMap %s: %v", configKey, configName, err)
 	}
 	if len(has) == 0 {
-		return nil, refuseConfig("ConfigMap %s has no %s, and no machine can join without one: `kubeadm init phase upload-config kubeadm` writes it", configName, configKey)
+		return nil, refuseConfig("ConfigMap %s has no %s, and no machine can join without one: `kubeadm init phase upload-config kubeadm` "+
+			"writes it", configName, configKey)
 	}
 	if kind := has["kind"]; kind != configKey {
 		return nil, refuseConfig("%s of ConfigMap %s is of kind %v", configKey, configName, kind)

@@ -61,23 +61,31 @@ func TestConfigKeeps(t *testing.T) {
 		gone   []string
 	}{
 		{"nothing is said", audited, silent("v1.35.4", nil), "featureGates changed",
-			[]string{"audit-log-path", "certificateValidityPeriod: 2160h0m0s", "encryptionAlgorithm: ECDSA-P256"}, []string{"ControlPlaneKubeletLocalMode"}},
-		{"nothing but our own feature gate", audited, silent("v1.35.4", own), "", []string{"audit-log-path", "ControlPlaneKubeletLocalMode: true"}, nil},
-		{"nothing is said, and another version", audited, silent("v1.36.3", nil), "kubernetesVersion v1.35.4, v1.36.3 wanted; featureGates changed",
+			[]string{"audit-log-path", "certificateValidityPeriod: 2160h0m0s", "encryptionAlgorithm: ECDSA-P256"},
+			[]string{"ControlPlaneKubeletLocalMode"}},
+		{"nothing but our own feature gate", audited, silent("v1.35.4", own), "",
+			[]string{"audit-log-path", "ControlPlaneKubeletLocalMode: true"}, nil},
+		{"nothing is said, and another version", audited, silent("v1.36.3", nil),
+			"kubernetesVersion v1.35.4, v1.36.3 wanted; featureGates changed",
 			[]string{"audit-log-path", "kubernetesVersion: v1.36.3", "encryptionAlgorithm: ECDSA-P256"}, []string{"ControlPlaneKubeletLocalMode"}},
 		{"another gate", strings.Replace(audited, "featureGates:", "featureGates:\n  RootlessControlPlane: true", 1), silent("v1.36.3", nil),
-			"kubernetesVersion v1.35.4, v1.36.3 wanted; featureGates changed", []string{"RootlessControlPlane: true"}, []string{"ControlPlaneKubeletLocalMode"}},
+			"kubernetesVersion v1.35.4, v1.36.3 wanted; featureGates changed", []string{"RootlessControlPlane: true"},
+			[]string{"ControlPlaneKubeletLocalMode"}},
 		{"what is said no more", audited, wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.ImageRepository = "registry.k8s.io" }),
-			"apiServer changed; certificateValidityPeriod changed; encryptionAlgorithm changed", []string{"podSubnet: 10.244.0.0/16"}, []string{"audit-log-path", "2160h", "ECDSA"}},
+			"apiServer changed; certificateValidityPeriod changed; encryptionAlgorithm changed", []string{"podSubnet: 10.244.0.0/16"},
+			[]string{"audit-log-path", "2160h", "ECDSA"}},
 		{"an older form", old, silent("v1.31.4", own), "kubernetesVersion v1.30.9, v1.31.4 wanted; featureGates changed",
-			[]string{"kubeadm.k8s.io/v1beta4", "name: audit-log-path", "name: quota-backend-bytes", "podSubnet: 10.244.0.0/16", "controlPlaneEndpoint: 10.0.0.1:6443", "clusterName: demo"},
+			[]string{"kubeadm.k8s.io/v1beta4", "name: audit-log-path", "name: quota-backend-bytes", "podSubnet: 10.244.0.0/16",
+				"controlPlaneEndpoint: 10.0.0.1:6443", "clusterName: demo"},
 			[]string{"timeoutForControlPlane", "v1beta3"}},
 		{"an older form that is wanted", old, silent("v1.30.9", nil), "", []string{"kubeadm.k8s.io/v1beta3"}, nil},
-		{"where CoreDNS comes from", strings.Replace(written, "dns: {}", "dns:\n  disabled: false\n  imageRepository: example.com/dns\n  imageTag: v1.13.1", 1),
+		{"where CoreDNS comes from",
+			strings.Replace(written, "dns: {}", "dns:\n  disabled: false\n  imageRepository: example.com/dns\n  imageTag: v1.13.1", 1),
 			wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.14.2" }), "dns changed",
 			[]string{"disabled: false", "imageRepository: example.com/dns", "imageTag: v1.14.2"}, nil},
 		{"where somebody else's CoreDNS comes from", written,
-			Wanted{Version: "v1.35.4", SkipDNS: true, Configuration: bootstrapv1.ClusterConfiguration{FeatureGates: own, DNS: bootstrapv1.DNS{ImageTag: "v1.14.2"}}}, "", []string{"dns: {}"}, nil},
+			Wanted{Version: "v1.35.4", SkipDNS: true, Configuration: bootstrapv1.ClusterConfiguration{FeatureGates: own,
+				DNS: bootstrapv1.DNS{ImageTag: "v1.14.2"}}}, "", []string{"dns: {}"}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -123,15 +131,17 @@ func TestConfigUnreadable(t *testing.T) {
 		found runtime.Object
 		says  string
 	}{
-		"no data":          {&corev1.ConfigMap{ObjectMeta: named("kubeadm-config")}, "ConfigMap kubeadm-config has no ClusterConfiguration"},
-		"another key":      {&corev1.ConfigMap{ObjectMeta: named("kubeadm-config"), Data: map[string]string{"ClusterStatus": "{}"}}, "has no ClusterConfiguration"},
-		"nothing":          {configMap(""), "has no ClusterConfiguration"},
-		"null":             {configMap("null"), "has no ClusterConfiguration"},
-		"a list":           {configMap("- a\n- b\n"), "reading ClusterConfiguration of ConfigMap kubeadm-config"},
-		"no YAML":          {configMap("["), "reading ClusterConfiguration of ConfigMap kubeadm-config"},
-		"another kind":     {configMap("kind: InitConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\n"), "is of kind InitConfiguration"},
-		"an unknown form":  {configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1alpha1\n"), "unknown kubeadm types"},
-		"a text for parts": {configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3\napiServer: much\n"), "unknown kubeadm types"},
+		"no data": {&corev1.ConfigMap{ObjectMeta: named("kubeadm-config")}, "ConfigMap kubeadm-config has no ClusterConfiguration"},
+		"another key": {&corev1.ConfigMap{ObjectMeta: named("kubeadm-config"), Data: map[string]string{"ClusterStatus": "{}"}},
+			"has no ClusterConfiguration"},
+		"nothing":         {configMap(""), "has no ClusterConfiguration"},
+		"null":            {configMap("null"), "has no ClusterConfiguration"},
+		"a list":          {configMap("- a\n- b\n"), "reading ClusterConfiguration of ConfigMap kubeadm-config"},
+		"no YAML":         {configMap("["), "reading ClusterConfiguration of ConfigMap kubeadm-config"},
+		"another kind":    {configMap("kind: InitConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\n"), "is of kind InitConfiguration"},
+		"an unknown form": {configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1alpha1\n"), "unknown kubeadm types"},
+		"a text for parts": {configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3\napiServer: much\n"),
+			"unknown kubeadm types"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +162,9 @@ func TestConfigUnreadable(t *testing.T) {
 	}
 	// What is odd in a part alone is replaced with the part.
 	c := fake.NewClientset(configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\nfeatureGates: [1]\ndns: none\n"))
-	if text := configWritten(t, c, wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.14.2" })); !strings.Contains(text, "imageTag: v1.14.2") {
+	if text := configWritten(t, c,
+		wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.14.2" })); !strings.Contains(text,
+		"imageTag: v1.14.2") {
 		t.Errorf("written: %s", text)
 	}
 	c = fake.NewClientset(configMap("kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\nfeatureGates: [1]\n"))
@@ -180,7 +192,8 @@ func TestConfigLost(t *testing.T) {
 			t.Errorf("%s: behind %q, %v", name, behind, err)
 		}
 		text := configWritten(t, c, want)
-		for _, line := range []string{"kind: ClusterConfiguration", "clusterName: demo", "controlPlaneEndpoint: 10.0.0.1:6443", "kubernetesVersion: v1.36.3",
+		for _, line := range []string{"kind: ClusterConfiguration", "clusterName: demo", "controlPlaneEndpoint: 10.0.0.1:6443",
+			"kubernetesVersion: v1.36.3",
 			"podSubnet: 10.244.0.0/16", "serviceSubnet: 10.96.0.0/12", "- api.example.com"} {
 			if !strings.Contains(text, line) {
 				t.Errorf("%s: there is no %q in\n%s", name, line, text)
@@ -192,7 +205,8 @@ func TestConfigLost(t *testing.T) {
 	}
 	silent := wanted("v1.36.3", nil)
 	silent.Cluster = DataOf(cluster)
-	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("")), silent); err == nil || !strings.Contains(err.Error(), "has no ClusterConfiguration") {
+	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("")), silent); err == nil ||
+		!strings.Contains(err.Error(), "has no ClusterConfiguration") {
 		t.Errorf("of a user who says nothing: %v", err)
 	}
 }

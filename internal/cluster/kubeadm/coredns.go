@@ -24,7 +24,7 @@ const (
 	corefileVolume = "config-volume"
 )
 
-// dnsImage returns the image that CoreDNS shall have. It has a version of its own: without one that the user names it keeps
+// dnsImage returns the image that CoreDNS must have. It has a version of its own: without one that the user names it keeps
 // it, and it follows the cluster's image repository where it has none of its own.
 func dnsImage(image string, want Wanted) string {
 	dns := want.Configuration.DNS

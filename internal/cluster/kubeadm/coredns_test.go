@@ -17,14 +17,18 @@ import (
 )
 
 // outdated has an option that v1.7.0 no longer reads: it is migrated away.
-const outdated = ".:53 {\n    errors\n    health\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        upstream\n    }\n    forward . /etc/resolv.conf\n}\n"
+const outdated = ".:53 {\n    errors\n    health\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        upstream\n    }\n    " +
+	"forward . /etc/resolv.conf\n}\n"
 
 // dns is a cluster's CoreDNS of an image with a Corefile.
 func dns(image, corefile string) []runtime.Object {
 	d := &appsv1.Deployment{ObjectMeta: named("coredns"), Spec: appsv1.DeploymentSpec{Template: pods("coredns", image)}}
-	source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"}, Items: []corev1.KeyToPath{{Key: "Corefile", Path: "Corefile"}}}
-	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp"}, {Name: "config-volume", VolumeSource: corev1.VolumeSource{ConfigMap: source}}}
-	return []runtime.Object{d, &corev1.ConfigMap{ObjectMeta: named("coredns"), Data: map[string]string{"Corefile": corefile}}, configMap(written)}
+	source := &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
+		Items: []corev1.KeyToPath{{Key: "Corefile", Path: "Corefile"}}}
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "tmp"},
+		{Name: "config-volume", VolumeSource: corev1.VolumeSource{ConfigMap: source}}}
+	return []runtime.Object{d, &corev1.ConfigMap{ObjectMeta: named("coredns"), Data: map[string]string{"Corefile": corefile}},
+		configMap(written)}
 }
 
 // dnsState is what a cluster's CoreDNS reads and runs.
@@ -40,7 +44,8 @@ func dnsOf(t *testing.T, c *fake.Clientset) dnsState {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dnsState{d.Spec.Template.Spec.Containers[1].Image, d.Spec.Template.Spec.Volumes[1].ConfigMap.Items[0].Key, m.Data["Corefile"], m.Data["Corefile-backup"]}
+	return dnsState{d.Spec.Template.Spec.Containers[1].Image, d.Spec.Template.Spec.Volumes[1].ConfigMap.Items[0].Key, m.Data["Corefile"],
+		m.Data["Corefile-backup"]}
 }
 
 func toTag(tag string) Wanted {
@@ -58,7 +63,8 @@ func TestDNSImages(t *testing.T) {
 	}{
 		{name: "nothing is said", now: home + ":v1.13.1", then: home + ":v1.13.1"},
 		{name: "the cluster's repository", now: home + ":v1.13.1", all: "example.com/k8s", then: "example.com/k8s/coredns:v1.13.1"},
-		{name: "its own repository", now: home + ":v1.13.1", all: "example.com/k8s", own: "example.com:5000/dns/", then: "example.com:5000/dns/coredns:v1.13.1"},
+		{name: "its own repository", now: home + ":v1.13.1", all: "example.com/k8s", own: "example.com:5000/dns/",
+			then: "example.com:5000/dns/coredns:v1.13.1"},
 		{name: "both and a tag", now: home + ":v1.13.1", all: "example.com/k8s", tag: "v1.14.2", then: "example.com/k8s/coredns:v1.14.2"},
 		{name: "back home", now: "example.com/k8s/coredns:v1.13.1", all: "registry.k8s.io", then: home + ":v1.13.1"},
 		{name: "at home already", now: home + ":v1.13.1", all: "registry.k8s.io", then: home + ":v1.13.1"},
@@ -68,10 +74,13 @@ func TestDNSImages(t *testing.T) {
 		{name: "a build with a plus", now: home + ":v1.13.1", tag: "v1.14.2+vendor.2", then: home + ":v1.14.2_vendor.2"},
 		{name: "a version that nobody knows, moved", now: home + ":v9.9.9", all: "example.com/k8s", then: "example.com/k8s/coredns:v9.9.9"},
 		{name: "no version, moved", now: home + ":latest", all: "example.com/k8s", then: "example.com/k8s/coredns:latest"},
-		{name: "a digest", now: home + "@sha256:" + strings.Repeat("a", 64), all: "example.com/k8s", tag: "v1.14.2", then: home + "@sha256:" + strings.Repeat("a", 64)},
-		{name: "a tag and a digest", now: home + ":v1.13.1@sha256:" + strings.Repeat("a", 64), tag: "v1.14.2", then: home + ":v1.13.1@sha256:" + strings.Repeat("a", 64)},
+		{name: "a digest", now: home + "@sha256:" + strings.Repeat("a", 64), all: "example.com/k8s", tag: "v1.14.2", then: home + "@sha256:" +
+			strings.Repeat("a", 64)},
+		{name: "a tag and a digest", now: home + ":v1.13.1@sha256:" + strings.Repeat("a", 64), tag: "v1.14.2", then: home + ":v1.13.1@sha256:" +
+			strings.Repeat("a", 64)},
 		{name: "older", now: home + ":v1.13.1", tag: "v1.11.1", refused: "version 1.11.1 is older than 1.13.1"},
-		{name: "older by a patch, from elsewhere", now: home + ":v1.14.3", own: "example.com/dns", tag: "v1.14.2", refused: "version 1.14.2 is older than 1.14.3"},
+		{name: "older by a patch, from elsewhere", now: home + ":v1.14.3", own: "example.com/dns", tag: "v1.14.2",
+			refused: "version 1.14.2 is older than 1.14.3"},
 		{name: "from a version that nobody knows", now: home + ":v1.13.99", tag: "v1.14.2", refused: "from version 1.13.99 to 1.14.2"},
 		{name: "to a version that nobody knows", now: home + ":v1.13.1", tag: "v9.9.9", refused: "from version 1.13.1 to 9.9.9"},
 		{name: "from no version", now: home + ":latest", tag: "v1.14.2", refused: `its tag "latest" is no version`},
@@ -136,7 +145,8 @@ func TestDNSRefusedBesideProxy(t *testing.T) {
 	if err := UpdateAddons(t.Context(), c, want); err == nil {
 		t.Error("nothing is said of what is refused")
 	}
-	if set, err := c.AppsV1().DaemonSets("kube-system").Get(t.Context(), "kube-proxy", metav1.GetOptions{}); err != nil || set.Spec.Template.Spec.Containers[1].Image != "registry.k8s.io/kube-proxy:v1.36.3" {
+	if set, err := c.AppsV1().DaemonSets("kube-system").Get(t.Context(), "kube-proxy", metav1.GetOptions{}); err != nil ||
+		set.Spec.Template.Spec.Containers[1].Image != "registry.k8s.io/kube-proxy:v1.36.3" {
 		t.Errorf("kube-proxy is %v, %v", set.Spec.Template.Spec.Containers, err)
 	}
 }
@@ -157,9 +167,11 @@ func TestNoImages(t *testing.T) {
 // TestCorefile: a Corefile that cannot be migrated, or is missing, moves nothing.
 func TestCorefile(t *testing.T) {
 	const image = "registry.k8s.io/coredns/coredns:v1.11.1"
-	for bad, says := range map[string]string{"{ z": "it cannot be read: ", "{ { a\n b {\n c\n": "it cannot be read: ", "{\n{\n": "nothing is left of it"} {
+	for bad, says := range map[string]string{"{ z": "it cannot be read: ", "{ { a\n b {\n c\n": "it cannot be read: ",
+		"{\n{\n": "nothing is left of it"} {
 		t.Run(bad, func(t *testing.T) {
-			stays(t, fake.NewClientset(dns(image, bad)...), toTag("v1.12.0"), "migrating the Corefile of ConfigMap coredns from version 1.11.1 to 1.12.0: "+says)
+			stays(t, fake.NewClientset(dns(image, bad)...), toTag("v1.12.0"),
+				"migrating the Corefile of ConfigMap coredns from version 1.11.1 to 1.12.0: "+says)
 		})
 	}
 	objects := dns(image, "")
@@ -253,7 +265,8 @@ func TestDNSTakenBackWithoutSettings(t *testing.T) {
 	objects[0].(*appsv1.Deployment).Spec.Template.Spec.Volumes[1].ConfigMap.Items[0].Key = "Corefile-backup"
 	objects[1].(*corev1.ConfigMap).Data = nil
 	c := fake.NewClientset(objects...)
-	if err := UpdateAddons(t.Context(), c, toTag("v1.11.1")); err == nil || !strings.Contains(err.Error(), "was interrupted: ConfigMap coredns has no Corefile") || count(c, "update") > 0 {
+	if err := UpdateAddons(t.Context(), c, toTag("v1.11.1")); err == nil ||
+		!strings.Contains(err.Error(), "was interrupted: ConfigMap coredns has no Corefile") || count(c, "update") > 0 {
 		t.Errorf("%v, %v", err, c.Actions())
 	}
 	c = fake.NewClientset(objects[0])

@@ -12,8 +12,10 @@ import (
 
 // FuzzConfig: whatever is in the ConfigMap is refused, or is as wanted once it was brought up to date.
 func FuzzConfig(f *testing.F) {
-	for _, text := range []string{written, audited, old, "", "null", "[", "{}", "kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\ndns: [1]\nfeatureGates: x\netcd: {local: 3}\n",
-		"kind: ClusterConfiguration\napiVersion: 4\n", "a: &a [*a]", "kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3\nextra: {a: {b: [c]}}\n"} {
+	for _, text := range []string{written, audited, old, "", "null", "[", "{}",
+		"kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta4\ndns: [1]\nfeatureGates: x\netcd: {local: 3}\n",
+		"kind: ClusterConfiguration\napiVersion: 4\n", "a: &a [*a]",
+		"kind: ClusterConfiguration\napiVersion: kubeadm.k8s.io/v1beta3\nextra: {a: {b: [c]}}\n"} {
 		f.Add(text, true)
 		f.Add(text, false)
 	}
@@ -60,7 +62,8 @@ func FuzzConfig(f *testing.F) {
 
 // FuzzCorefile: a Corefile is migrated to something, or it is said why not; never does it end the process.
 func FuzzCorefile(f *testing.F) {
-	for _, text := range []string{corefile, outdated, "", "{ z", "{{{", "{\n{\n", "}", "a {\n b {\n c {\n d\n}\n", "\"", "a\x00{\n}", ". {\n import ../x\n}\n", ".:53 {\n forward . 1.1.1.1 {\n  policy \"a b\"\n }\n}\n"} {
+	for _, text := range []string{corefile, outdated, "", "{ z", "{{{", "{\n{\n", "}", "a {\n b {\n c {\n d\n}\n", "\"", "a\x00{\n}",
+		". {\n import ../x\n}\n", ".:53 {\n forward . 1.1.1.1 {\n  policy \"a b\"\n }\n}\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -75,7 +78,8 @@ func FuzzCorefile(f *testing.F) {
 
 // FuzzImages: whatever runs and is wanted, an image that is as wanted is left alone, and what cannot be read too.
 func FuzzImages(f *testing.F) {
-	for _, image := range []string{"registry.k8s.io/coredns/coredns:v1.13.1", "k8s.gcr.io/coredns:1.7.0", "coredns", "a/b:c", "localhost:5000/x@sha256:" + strings.Repeat("a", 64), "", ":", "example.com/a/b/c:v1_2+3"} {
+	for _, image := range []string{"registry.k8s.io/coredns/coredns:v1.13.1", "k8s.gcr.io/coredns:1.7.0", "coredns", "a/b:c",
+		"localhost:5000/x@sha256:" + strings.Repeat("a", 64), "", ":", "example.com/a/b/c:v1_2+3"} {
 		f.Add(image, "example.com:5000/k8s/", "", "v1.14.2+vendor.1")
 		f.Add(image, "registry.k8s.io", "k8s.gcr.io", "latest")
 		f.Add(image, "", "", "")

@@ -1,4 +1,4 @@
-// Package kubeadm keeps up to date what kubeadm left in a cluster: its own configuration, which machines read
+// Package kubeadm keeps up to date what kubeadm left in a cluster. That is its own configuration, which machines read
 // as they join, the permissions that its certificates rely on, and the add-ons kube-proxy and CoreDNS.
 //
 // It knows how they are written and what of them follows a control plane's version and
@@ -24,7 +24,7 @@ import (
 	"github.com/quorate/quorate/internal/core/programs"
 )
 
-// Wanted is what the cluster shall have.
+// Wanted is what the cluster must have.
 type Wanted struct {
 	// Version is that of Kubernetes, with a leading v.
 	Version string
@@ -36,7 +36,7 @@ type Wanted struct {
 	// ProxyOfOthers and DNSOfOthers: kubeadm init leaves them out, and whether they work is not reported.
 	ProxyOfOthers, DNSOfOthers bool
 	// Cluster is what Cluster API adds to the configuration of a first machine: where the cluster has lost all of its configuration, it is
-	// written anew. The zero value: that is for a person.
+	// written again. The zero value: that is for a person.
 	Cluster ClusterData
 }
 
@@ -53,7 +53,8 @@ type ClusterData struct {
 // DataOf returns what kubeadm is told of a Cluster.
 func DataOf(c *clusterv1.Cluster) ClusterData {
 	network := c.Spec.ClusterNetwork
-	data := ClusterData{Name: c.Name, DNSDomain: network.ServiceDomain, ServiceSubnet: network.Services.String(), PodSubnet: network.Pods.String()}
+	data := ClusterData{Name: c.Name, DNSDomain: network.ServiceDomain, ServiceSubnet: network.Services.String(),
+		PodSubnet: network.Pods.String()}
 	if c.Spec.ControlPlaneEndpoint.IsValid() {
 		data.Endpoint = c.Spec.ControlPlaneEndpoint.String()
 	}
@@ -148,7 +149,7 @@ func config(ctx context.Context, c kubernetes.Interface, want Wanted) (*corev1.C
 		return nil, "", nil, err
 	}
 	if want.restores(found.Data[configKey]) {
-		text, err := anew(want)
+		text, err := configurationOf(want)
 		return found, text, []string{"it is lost"}, err
 	}
 	has, err := parse(found.Data[configKey], want.Version, wanted[versionKey])

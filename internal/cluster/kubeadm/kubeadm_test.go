@@ -66,19 +66,23 @@ func TestConfig(t *testing.T) {
 	}{
 		{"the same", wanted("v1.35.4", nil), "", []string{"kubernetesVersion: v1.35.4"}, nil},
 		{"another version", wanted("v1.36.3", nil), "kubernetesVersion v1.35.4, v1.36.3 wanted",
-			[]string{"kubernetesVersion: v1.36.3", "controlPlaneEndpoint: 10.0.0.1:6443", "podSubnet: 10.244.0.0/16", "imageRepository: registry.k8s.io", "dataDir: /var/lib/etcd"}, nil},
+			[]string{"kubernetesVersion: v1.36.3", "controlPlaneEndpoint: 10.0.0.1:6443", "podSubnet: 10.244.0.0/16",
+				"imageRepository: registry.k8s.io", "dataDir: /var/lib/etcd"}, nil},
 		{"a feature gate that is gone", wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.FeatureGates = nil }),
 			"kubernetesVersion v1.35.4, v1.36.3 wanted; featureGates changed", nil, []string{"ControlPlaneKubeletLocalMode"}},
 		{"an argument", wanted("v1.35.4", argument), "apiServer changed", []string{"name: audit-log-path", "value: /var/log/audit"}, nil},
 		{"another registry", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.ImageRepository = "example.com/k8s" }),
 			"imageRepository changed", []string{"imageRepository: example.com/k8s"}, nil},
-		{"etcd's default written out", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.Etcd.Local.DataDir = "/var/lib/etcd" }), "", nil, nil},
+		{"etcd's default written out", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.Etcd.Local.DataDir = "/var/lib/etcd" }),
+			"", nil, nil},
 		{"etcd elsewhere on the disk", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.Etcd.Local.DataDir = "/data" }),
 			"etcd changed", []string{"dataDir: /data"}, nil},
 		{"how long certificates are valid", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CertificateValidityPeriodDays = 90 }),
 			"certificateValidityPeriod changed", []string{"certificateValidityPeriod: 2160h0m0s"}, nil},
-		{"kubeadm's own validity", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CertificateValidityPeriodDays = 365 }), "", nil, nil},
-		{"the authorities' validity, which never changes", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CACertificateValidityPeriodDays = 90 }), "", nil, nil},
+		{"kubeadm's own validity", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CertificateValidityPeriodDays = 365 }), "",
+			nil, nil},
+		{"the authorities' validity, which never changes",
+			wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.CACertificateValidityPeriodDays = 90 }), "", nil, nil},
 		{"other keys", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) {
 			c.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 		}),
@@ -171,24 +175,30 @@ func TestNoConfig(t *testing.T) {
 	if err := WriteConfig(t.Context(), c, wanted("v1.36.3", nil)); err != nil {
 		t.Error(err)
 	}
-	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("[")), wanted("v1.36.3", nil)); err == nil || !strings.Contains(err.Error(), "ClusterConfiguration of ConfigMap kubeadm-config") {
+	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap("[")), wanted("v1.36.3", nil)); err == nil ||
+		!strings.Contains(err.Error(), "ClusterConfiguration of ConfigMap kubeadm-config") {
 		t.Errorf("of what is no YAML: %v", err)
 	}
-	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap(written)), wanted("latest", nil)); err == nil || !strings.Contains(err.Error(), `"latest"`) {
+	if _, err := ConfigBehind(t.Context(), fake.NewClientset(configMap(written)), wanted("latest", nil)); err == nil ||
+		!strings.Contains(err.Error(), `"latest"`) {
 		t.Errorf("of what is no version: %v", err)
 	}
 }
 
 func pods(name, image string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other:1"}, {Name: name, Image: image}}}}
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "other:1"},
+		{Name: name, Image: image}}}}
 }
 
-const corefile = ".:53 {\n    errors\n    health\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        pods insecure\n    }\n    forward . /etc/resolv.conf\n}\n"
+const corefile = ".:53 {\n    errors\n    health\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        pods insecure\n    }\n   " +
+	" forward . /etc/resolv.conf\n}\n"
 
 func cluster() []runtime.Object {
 	return []runtime.Object{
-		&appsv1.DaemonSet{ObjectMeta: named("kube-proxy"), Spec: appsv1.DaemonSetSpec{Template: pods("kube-proxy", "registry.k8s.io/kube-proxy:v1.35.4")}},
-		&appsv1.Deployment{ObjectMeta: named("coredns"), Spec: appsv1.DeploymentSpec{Template: pods("coredns", "registry.k8s.io/coredns/coredns:v1.11.1")}},
+		&appsv1.DaemonSet{ObjectMeta: named("kube-proxy"),
+			Spec: appsv1.DaemonSetSpec{Template: pods("kube-proxy", "registry.k8s.io/kube-proxy:v1.35.4")}},
+		&appsv1.Deployment{ObjectMeta: named("coredns"),
+			Spec: appsv1.DeploymentSpec{Template: pods("coredns", "registry.k8s.io/coredns/coredns:v1.11.1")}},
 		&corev1.ConfigMap{ObjectMeta: named("coredns"), Data: map[string]string{"Corefile": corefile}},
 	}
 }
@@ -203,16 +213,19 @@ func TestAddons(t *testing.T) {
 		{"as they are", wanted("v1.35.4", nil), "", "registry.k8s.io/kube-proxy:v1.35.4", "registry.k8s.io/coredns/coredns:v1.11.1"},
 		{"a version", wanted("v1.36.3", nil), "kube-proxy is registry.k8s.io/kube-proxy:v1.35.4, registry.k8s.io/kube-proxy:v1.36.3 wanted",
 			"registry.k8s.io/kube-proxy:v1.36.3", "registry.k8s.io/coredns/coredns:v1.11.1"},
-		{"a build", wanted("v1.36.3+vendor.1", nil), "kube-proxy is registry.k8s.io/kube-proxy:v1.35.4, registry.k8s.io/kube-proxy:v1.36.3_vendor.1 wanted",
+		{"a build", wanted("v1.36.3+vendor.1", nil),
+			"kube-proxy is registry.k8s.io/kube-proxy:v1.35.4, registry.k8s.io/kube-proxy:v1.36.3_vendor.1 wanted",
 			"registry.k8s.io/kube-proxy:v1.36.3_vendor.1", "registry.k8s.io/coredns/coredns:v1.11.1"},
 		{"CoreDNS by its tag", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.12.0" }),
 			"coredns is registry.k8s.io/coredns/coredns:v1.11.1, registry.k8s.io/coredns/coredns:v1.12.0 wanted",
 			"registry.k8s.io/kube-proxy:v1.35.4", "registry.k8s.io/coredns/coredns:v1.12.0"},
 		{"registries with a port", wanted("v1.35.4", func(c *bootstrapv1.ClusterConfiguration) {
 			c.ImageRepository, c.DNS.ImageRepository = "example.com:5000/k8s/", "example.com:5000/dns"
-		}), "kube-proxy is registry.k8s.io/kube-proxy:v1.35.4, example.com:5000/k8s/kube-proxy:v1.35.4 wanted; coredns is registry.k8s.io/coredns/coredns:v1.11.1, example.com:5000/dns/coredns:v1.11.1 wanted",
+		}), "kube-proxy is registry.k8s.io/kube-proxy:v1.35.4, example.com:5000/k8s/kube-proxy:v1.35.4 wanted; coredns is " +
+			"registry.k8s.io/coredns/coredns:v1.11.1, example.com:5000/dns/coredns:v1.11.1 wanted",
 			"example.com:5000/k8s/kube-proxy:v1.35.4", "example.com:5000/dns/coredns:v1.11.1"},
-		{"somebody else's", Wanted{Version: "v1.36.3", SkipProxy: true, SkipDNS: true, Configuration: bootstrapv1.ClusterConfiguration{DNS: bootstrapv1.DNS{ImageTag: "v1.12.0"}}},
+		{"somebody else's", Wanted{Version: "v1.36.3", SkipProxy: true, SkipDNS: true,
+			Configuration: bootstrapv1.ClusterConfiguration{DNS: bootstrapv1.DNS{ImageTag: "v1.12.0"}}},
 			"", "registry.k8s.io/kube-proxy:v1.35.4", "registry.k8s.io/coredns/coredns:v1.11.1"},
 	}
 	for _, test := range tests {
@@ -253,7 +266,8 @@ func TestAddons(t *testing.T) {
 			t.Errorf("an image that somebody chose otherwise, %s: %q, %v", chosen, behind, err)
 		}
 	}
-	if behind, err := AddonsBehind(t.Context(), fake.NewClientset(), wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.12.0" })); behind != "" || err != nil {
+	if behind, err := AddonsBehind(t.Context(), fake.NewClientset(),
+		wanted("v1.36.3", func(c *bootstrapv1.ClusterConfiguration) { c.DNS.ImageTag = "v1.12.0" })); behind != "" || err != nil {
 		t.Errorf("without add-ons: %q, %v", behind, err)
 	}
 	if err := UpdateAddons(t.Context(), fake.NewClientset(), wanted("v1.36.3", nil)); err != nil {

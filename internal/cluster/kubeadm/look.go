@@ -81,7 +81,7 @@ func refusal(err error) string {
 //
 // It writes the ConfigMap kubeadm-config once the first control plane is up. Later, after all roles for joining machines,
 // it writes cluster-info, which they read first: with tokens, unless the user leaves that phase out. Its add-ons come last: where
-// one is there and cluster-info is not, that was left out, and nobody waits for it.
+// one is there and cluster-info is not, that was left out, and nothing waits for it.
 func Initialised(ctx context.Context, set kubernetes.Interface, tokens bool) (string, error) {
 	missing, err := absent(ctx, set, metav1.NamespaceSystem, configName)
 	if missing != "" || err != nil || !tokens {

@@ -53,7 +53,8 @@ func TestLook(t *testing.T) {
 	want.Configuration.DNS.ImageTag = "v1.11.1"
 	set := fake.NewClientset(deployment, config)
 	got, err := Look(t.Context(), set, want)
-	if err != nil || !strings.Contains(got.Permissions, "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing") || !strings.HasPrefix(got.ConfigUnusable, "ConfigMap kubeadm-config has no ClusterConfiguration") || got.Config != "" || got.Addons != "" ||
+	if err != nil || !strings.Contains(got.Permissions, "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing") ||
+		!strings.HasPrefix(got.ConfigUnusable, "ConfigMap kubeadm-config has no ClusterConfiguration") || got.Config != "" || got.Addons != "" ||
 		!strings.Contains(got.AddonsRefused, "version 1.11.1 is older than 1.13.1") {
 		t.Errorf("behind %+v, %v", got, err)
 	}

@@ -21,13 +21,13 @@ type permission struct {
 // permissions are those that a version of kubeadm brought along, and that its certificates rely on from then on. They are
 // written by kubeadm init and kubeadm upgrade apply, and a machine that joins runs neither.
 //
-// What kubeadm binds in all versions, to bootstrap tokens and for cluster-info, is not here: where it is missing, somebody
-// took it away to admit fewer, and what is granted to a name by a binding of his own is his decision too.
+// What kubeadm binds in all versions, to bootstrap tokens and for cluster-info, is not here. Where it is missing, a user
+// took it away to admit fewer, and what a user's own binding grants to a name is the user's decision too.
 var permissions = []permission{
 	// Since v1.29 admin.conf belongs to this group, and no more to system:masters.
 	{"kubeadm:cluster-admins", "cluster-admin", rbacv1.GroupKind, "kubeadm:cluster-admins"},
 	// Since v1.37, and since some patch releases of minors before, the API servers' client certificate for kubelets is in no group any
-	// more: without this kubectl logs, exec, and port-forward, our own way to etcd among them, are forbidden.
+	// more. Without this kubectl logs, exec, and port-forward, our own way to etcd among them, are forbidden.
 	{"kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", rbacv1.UserKind, "kube-apiserver-kubelet-client"},
 }
 

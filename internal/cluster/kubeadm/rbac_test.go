@@ -31,7 +31,8 @@ func TestPermissions(t *testing.T) {
 		// then are the bindings of the API servers' user and of the administrators afterwards.
 		kubelet, admins *rbacv1.ClusterRoleBinding
 	}{
-		{"made by kubeadm v1.35", "v1.36.3", []runtime.Object{admins}, "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing", kubelet, admins},
+		{"made by kubeadm v1.35", "v1.36.3", []runtime.Object{admins}, "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing", kubelet,
+			admins},
 		{"made by kubeadm v1.28", "v1.29.0", nil,
 			"ClusterRoleBinding kubeadm:cluster-admins is missing; ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing", kubelet, admins},
 		{"made by kubeadm v1.36", "v1.36.3", []runtime.Object{admins, kubelet}, "", kubelet, admins},
@@ -52,7 +53,8 @@ func TestPermissions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for name, want := range map[string]*rbacv1.ClusterRoleBinding{"kubeadm:apiserver-kubelet-client": test.kubelet, "kubeadm:cluster-admins": test.admins} {
+			for name, want := range map[string]*rbacv1.ClusterRoleBinding{"kubeadm:apiserver-kubelet-client": test.kubelet,
+				"kubeadm:cluster-admins": test.admins} {
 				got, err := c.RbacV1().ClusterRoleBindings().Get(t.Context(), name, metav1.GetOptions{})
 				switch {
 				case want == nil && err == nil:

@@ -12,7 +12,8 @@ func TestTemplateConfiguration(t *testing.T) {
 		t.Errorf("without a template: %+v, %v", got, err)
 	}
 	of := func(spec any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "demo"}, "spec": map[string]any{"template": map[string]any{"spec": spec}}}}
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "demo"},
+			"spec": map[string]any{"template": map[string]any{"spec": spec}}}}
 	}
 	got, err := TemplateConfiguration(of(map[string]any{"clusterConfiguration": map[string]any{"imageRepository": "registry.example.com"}}))
 	if err != nil || got.ClusterConfiguration.ImageRepository != "registry.example.com" {

@@ -77,5 +77,6 @@ func DropTokens(ctx context.Context, set kubernetes.Interface, ids map[string]bo
 
 // isGenerated reports whether a secret is a bootstrap token that was made for one machine.
 func isGenerated(s *corev1.Secret) bool {
-	return s.Type == bootstrapapi.SecretTypeBootstrapToken && slices.Contains(generatedTokens, string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]))
+	return s.Type == bootstrapapi.SecretTypeBootstrapToken &&
+		slices.Contains(generatedTokens, string(s.Data[bootstrapapi.BootstrapTokenDescriptionKey]))
 }

@@ -24,13 +24,16 @@ func TestDropTokens(t *testing.T) {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id},
 			Type:       bootstrapapi.SecretTypeBootstrapToken,
-			Data:       map[string][]byte{bootstrapapi.BootstrapTokenIDKey: []byte(id), bootstrapapi.BootstrapTokenDescriptionKey: []byte(description)},
+			Data: map[string][]byte{bootstrapapi.BootstrapTokenIDKey: []byte(id),
+				bootstrapapi.BootstrapTokenDescriptionKey: []byte(description)},
 		}
 	}
 	other := token("opaque", ourToken)
 	other.Type = corev1.SecretTypeOpaque
-	set := fake.NewClientset(token("joined", ourToken), token("bootstrap", generatedTokens[1]), token("coming", ourToken), token("users", "for my own machines"), other)
-	if err := DropTokens(t.Context(), set, map[string]bool{"joined": true, "bootstrap": true, "users": true, "opaque": true, "long-gone": true}); err != nil {
+	set := fake.NewClientset(token("joined", ourToken), token("bootstrap", generatedTokens[1]), token("coming", ourToken),
+		token("users", "for my own machines"), other)
+	if err := DropTokens(t.Context(), set, map[string]bool{"joined": true, "bootstrap": true, "users": true, "opaque": true,
+		"long-gone": true}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := set.CoreV1().Secrets(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})

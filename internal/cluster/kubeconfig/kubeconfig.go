@@ -1,6 +1,6 @@
-// Package kubeconfig reads the kubeconfigs of managed clusters. Whoever may write such a secret in one
-// namespace must not gain what the reader may do: run commands, read files, or speak for somebody
-// else. So only data that is written into the kubeconfig itself is taken, and every other field
+// Package kubeconfig reads the kubeconfigs of managed clusters. A user who may write such a secret in one
+// namespace must not gain what the reader may do: run commands, read files, or act as another
+// user. So only data that is written into the kubeconfig itself is taken, and every other field
 // is refused by name. The reader's own kubeconfig is another matter (Own). It knows neither secrets nor clusters.
 package kubeconfig
 
@@ -82,8 +82,8 @@ func checkSizes(config *clientcmdapi.Config) error {
 	return nil
 }
 
-// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator owns what its API server answers: whoever asks
-// with it is given what the default bounds admit, and no redirects.
+// Managed is like RESTConfig for the kubeconfig of a managed cluster, whose administrator controls what its API server answers: clients
+// made from it read no more than the default bounds, and follow no redirects.
 func Managed(data []byte) (*rest.Config, error) {
 	made, err := RESTConfig(data)
 	if err != nil {

@@ -33,7 +33,8 @@ const (
 )
 
 func TestRESTConfig(t *testing.T) {
-	config, err := RESTConfig(write(goodCluster+", tls-server-name: inside, disable-compression: true, extensions: [{name: e, extension: {a: b}}]", goodUser+", token: t"))
+	config, err := RESTConfig(write(goodCluster+", tls-server-name: inside, disable-compression: true, extensions: [{name: e, extension: "+
+		"{a: b}}]", goodUser+", token: t"))
 	want := &rest.Config{Host: "https://10.0.0.1:6443", BearerToken: "t", DisableCompression: true}
 	want.TLSClientConfig = rest.TLSClientConfig{ServerName: "inside", CAData: []byte("ca"), CertData: []byte("cert"), KeyData: []byte("key")}
 	if err != nil || !reflect.DeepEqual(config, want) {
@@ -49,7 +50,8 @@ func TestRESTConfig(t *testing.T) {
 			t.Errorf("%v, %v, want %s", at, err, proxy)
 		}
 	}
-	if config, err := RESTConfig(write(`server: "https://rancher.example/k8s/clusters/c-1"`, "token: t")); err != nil || config.Host != "https://rancher.example/k8s/clusters/c-1" {
+	if config, err := RESTConfig(write(`server: "https://rancher.example/k8s/clusters/c-1"`, "token: t")); err != nil ||
+		config.Host != "https://rancher.example/k8s/clusters/c-1" {
 		t.Errorf("%v, %v", config, err)
 	}
 }
@@ -57,20 +59,24 @@ func TestRESTConfig(t *testing.T) {
 // TestRefused holds each field that does more than carry data. The secret words must not be quoted.
 func TestRefused(t *testing.T) {
 	tests := []struct{ name, cluster, user, want string }{
-		{"a command", goodCluster, `exec: {apiVersion: client.authentication.k8s.io/v1, command: SECRET, interactiveMode: Never}`, `user "u": field exec is refused: `},
+		{"a command", goodCluster, `exec: {apiVersion: client.authentication.k8s.io/v1, command: SECRET, interactiveMode: Never}`,
+			`user "u": field exec is refused: `},
 		{"a command beside data", goodCluster, goodUser + `, exec: {command: SECRET}`, `user "u": field exec is refused: `},
 		{"a plugin", goodCluster, `auth-provider: {name: oidc, config: {id-token: SECRET}}`, `user "u": field auth-provider is refused: `},
 		{"a file with a token", goodCluster, `tokenFile: /SECRET`, `user "u": field tokenFile is refused: `},
 		{"a file beside a token", goodCluster, `token: SECRET, tokenFile: /SECRET`, `user "u": field tokenFile is refused: `},
-		{"a certificate's file", goodCluster, `client-certificate: /SECRET, client-key-data: a2V5`, `user "u": field client-certificate is refused: `},
+		{"a certificate's file", goodCluster, `client-certificate: /SECRET, client-key-data: a2V5`,
+			`user "u": field client-certificate is refused: `},
 		{"a key's file", goodCluster, `client-certificate-data: Y2VydA==, client-key: /SECRET`, `user "u": field client-key is refused: `},
 		{"impersonation", goodCluster, goodUser + `, as: SECRET`, `user "u": field as is refused: `},
 		{"impersonation of an ID", goodCluster, goodUser + `, as-uid: SECRET`, `user "u": field as-uid is refused: `},
 		{"impersonation of groups", goodCluster, goodUser + `, as-groups: [SECRET]`, `user "u": field as-groups is refused: `},
 		{"impersonation with more", goodCluster, goodUser + `, as-user-extra: {SECRET: [a]}`, `user "u": field as-user-extra is refused: `},
 		{"a password", goodCluster, `username: a, password: SECRET`, `user "u": field username is refused: `},
-		{"an authority's file", `server: "https://a", certificate-authority: /SECRET`, goodUser, `cluster "c": field certificate-authority is refused: `},
-		{"no verification", goodCluster + `, insecure-skip-tls-verify: true`, goodUser, `cluster "c": field insecure-skip-tls-verify is refused: `},
+		{"an authority's file", `server: "https://a", certificate-authority: /SECRET`, goodUser,
+			`cluster "c": field certificate-authority is refused: `},
+		{"no verification", goodCluster + `, insecure-skip-tls-verify: true`, goodUser,
+			`cluster "c": field insecure-skip-tls-verify is refused: `},
 		{"a proxy of another kind", goodCluster + `, proxy-url: "file:///SECRET"`, goodUser, `cluster "c": field proxy-url is refused: `},
 		{"a proxy without a host", goodCluster + `, proxy-url: "http:SECRET"`, goodUser, `cluster "c": field proxy-url is refused: `},
 		{"a proxy that is no URL", goodCluster + `, proxy-url: "http://SECRET%zz"`, goodUser, `cluster "c": field proxy-url is refused: `},
@@ -158,14 +164,16 @@ func FuzzRESTConfig(f *testing.F) {
 	f.Add(write(goodCluster+`, proxy-url: "socks5://p"`, "token: t"))
 	f.Add(write(goodCluster, `exec: {command: c}`))
 	f.Add(write(goodCluster, `auth-provider: {name: oidc}, tokenFile: f, as: a`))
-	f.Add([]byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":null}],"users":[{"name":"u"}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":null}],"users":[{"name":"u"}],` +
+		`"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		config, err := RESTConfig(data)
 		if err != nil {
 			return
 		}
 		if config.ExecProvider != nil || config.AuthProvider != nil || config.AuthConfigPersister != nil || config.BearerTokenFile != "" ||
-			config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" || config.Insecure || config.Username != "" || config.Password != "" ||
+			config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" || config.Insecure || config.Username != "" ||
+			config.Password != "" ||
 			!reflect.DeepEqual(config.Impersonate, rest.ImpersonationConfig{}) || !strings.HasPrefix(config.Host, "https://") {
 			t.Errorf("accepted: %#v", config)
 		}
@@ -190,9 +198,12 @@ func TestReadsNoFile(t *testing.T) {
 func TestLargeKeysAreRefused(t *testing.T) {
 	large := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: make([]byte, 150<<10)}))
 	for want, data := range map[string][]byte{
-		`user "u": field client-key-data is refused: it holds a key or certificate of 153600 bytes`: write(goodCluster, "client-certificate-data: Y2VydA==, client-key-data: "+large),
-		`user "u": field client-certificate-data is refused: it `:                                   write(goodCluster, "client-key-data: a2V5, client-certificate-data: "+large),
-		`cluster "c": field certificate-authority-data is refused: it `:                             write(`server: "https://a", certificate-authority-data: `+large, goodUser),
+		`user "u": field client-key-data is refused: it holds a key or certificate of 153600 bytes`: write(goodCluster,
+			"client-certificate-data: Y2VydA==, client-key-data: "+large),
+		`user "u": field client-certificate-data is refused: it `: write(goodCluster, "client-key-data: a2V5, client-certificate-data: "+
+			large),
+		`cluster "c": field certificate-authority-data is refused: it `: write(`server: "https://a", certificate-authority-data: `+large,
+			goodUser),
 	} {
 		if config, err := RESTConfig(data); err == nil || !strings.HasPrefix(err.Error(), want) || config != nil {
 			t.Errorf("%v, want %s", err, want)

@@ -49,7 +49,7 @@ func component(name string, pod *corev1.Pod) plan.Component {
 	case !pod.DeletionTimestamp.IsZero():
 		c.Why = "the pod is being deleted"
 	case ready.Status == corev1.ConditionUnknown || pod.Status.Phase == corev1.PodUnknown:
-		// Nobody has heard from the kubelet for a while.
+		// The kubelet has not reported for a while.
 		c.Health, c.Why = plan.Unknown, cmp.Or(plaintext.Quote(ready.Message, longestWords), "the kubelet does not report")
 	case pod.Status.Phase == corev1.PodRunning && ready.Status == corev1.ConditionTrue:
 		c.Health = plan.Healthy
@@ -69,7 +69,7 @@ var PodConditions = map[string]string{
 }
 
 // Reported takes those components of a Machine's Node for healthy of which its controller said a moment ago that they are, after their
-// containers started: it may know of somebody else than the kubelet that they answer.
+// containers started. It may know of somebody else than the kubelet that they answer.
 func Reported(components []plan.Component, m *clusterv1.Machine, node string, pods []corev1.Pod, now time.Time) {
 	for i := range components {
 		said := meta.FindStatusCondition(m.Status.Conditions, PodConditions[components[i].Name])
@@ -80,12 +80,12 @@ func Reported(components []plan.Component, m *clusterv1.Machine, node string, po
 	}
 }
 
-// startupTurn is how long a container may wait for the turn of its startup probe: kubeadm has it asked after ten seconds and then every
+// startupTurn is how long a container may wait for the turn of its startup probe. kubeadm has it asked after ten seconds and then every
 // ten, and a kubelet that was started a moment ago puts it off by up to ten more.
 const startupTurn = 45 * time.Second
 
-// Answered takes those components of a Node for healthy that answered their probes when somebody else than the kubelet asked, at a time of
-// the node's clock and so long ago, and of which the kubelet has not said anything yet since their containers started: the turn of their
+// Answered takes those components of a Node for healthy that answered the probes of another than the kubelet, at a time of the node's
+// clock and so long ago. The kubelet has not reported them yet since their containers started: the turn of their
 // startup probe has not come.
 func Answered(components []plan.Component, node string, pods []corev1.Pod, at time.Time, ago time.Duration) {
 	if at.IsZero() || ago > startupTurn {
@@ -103,7 +103,8 @@ func Answered(components []plan.Component, node string, pods []corev1.Pod, at ti
 // onlyStarting reports whether nothing is wrong with a static pod but that the kubelet has not asked its startup probes yet, and all of it
 // was started before a time.
 func onlyStarting(pod *corev1.Pod, at time.Time) bool {
-	if !pod.DeletionTimestamp.IsZero() || pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+	if !pod.DeletionTimestamp.IsZero() || pod.Status.Phase != corev1.PodRunning ||
+		len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
 		return false
 	}
 	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -125,7 +126,8 @@ func ailment(pod *corev1.Pod, ready corev1.PodCondition) string {
 		parts = append(parts, containerAilments(s)...)
 	}
 	if len(parts) == 0 {
-		parts = append(parts, sentence(cmp.Or(pod.Status.Reason, ready.Reason, "the pod is "+cmp.Or(string(pod.Status.Phase), "new")), cmp.Or(pod.Status.Message, ready.Message)))
+		parts = append(parts, sentence(cmp.Or(pod.Status.Reason, ready.Reason, "the pod is "+cmp.Or(string(pod.Status.Phase), "new")),
+			cmp.Or(pod.Status.Message, ready.Message)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -150,7 +152,7 @@ func containerAilments(s corev1.ContainerStatus) []string {
 	return parts
 }
 
-// Most bytes of what others say of a container or a machine, and of their word for it.
+// Most bytes of what others report about a container or a machine, and of their word for it.
 const (
 	longestWords = 300
 	longestWord  = 100

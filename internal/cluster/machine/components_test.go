@@ -18,8 +18,10 @@ func pod(name string, change func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system"}}
 	p.Spec.NodeName = "n"
 	p.Status.Phase = corev1.PodRunning
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionFalse}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady, Status: corev1.ConditionFalse},
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	if change != nil {
 		change(&p)
 	}
@@ -80,12 +82,15 @@ func TestComponent(t *testing.T) {
 		}, plan.Unknown, "the kubelet does not report"},
 		{"crashing", func(p *corev1.Pod) {
 			notReady(p)
-			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}}
-			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", Message: "bind: address in use"}
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
+				Message: "back-off 40s"}}
+			p.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error",
+				Message: "bind: address in use"}
 		}, plan.Unhealthy, "CrashLoopBackOff: back-off 40s; ended with code 1 (Error): bind: address in use"},
 		{"ended", func(p *corev1.Pod) {
 			notReady(p)
-			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}}
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137,
+				Reason: "OOMKilled"}}
 		}, plan.Unhealthy, "ended with code 137 (OOMKilled)"},
 		{"starting", func(p *corev1.Pod) {
 			notReady(p)
@@ -104,7 +109,8 @@ func TestComponent(t *testing.T) {
 		}, plan.Unhealthy, "ErrImagePull"},
 		{"very long words", func(p *corev1.Pod) {
 			notReady(p)
-			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "X", Message: strings.Repeat("é", 999) + "the end"}}
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "X",
+				Message: strings.Repeat("é", 999) + "the end"}}
 		}, plan.Unhealthy, "the end"},
 	}
 	for _, test := range tests {
@@ -136,21 +142,26 @@ func TestAnswered(t *testing.T) {
 		ago    time.Duration
 		want   plan.Health
 	}{
-		"it answered":                              {nil, at, time.Second, plan.Healthy},
-		"it was started in that second":            {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at) }, at, time.Second, plan.Healthy},
-		"the kubelet does not say that it started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = nil }, at, time.Second, plan.Healthy},
-		"nobody asked":                             {nil, time.Time{}, 0, plan.Unhealthy},
-		"that was long ago":                        {nil, at, startupTurn + time.Second, plan.Unhealthy},
+		"it answered": {nil, at, time.Second, plan.Healthy},
+		"it was started in that second": {
+			func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at) }, at, time.Second, plan.Healthy},
+		"the kubelet does not say that it started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = nil }, at, time.Second,
+			plan.Healthy},
+		"nobody asked":      {nil, time.Time{}, 0, plan.Unhealthy},
+		"that was long ago": {nil, at, startupTurn + time.Second, plan.Unhealthy},
 		"it was started since": {func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(at.Add(time.Second))
 		}, at, time.Second, plan.Unhealthy},
-		"nobody knows when it was started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.Time{} }, at, time.Second, plan.Unhealthy},
-		"its startup probe had its turn":   {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = ptr.To(true) }, at, time.Second, plan.Unhealthy},
-		"it does not run":                  {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil }, at, time.Second, plan.Unhealthy},
-		"not all of it is known":           {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"}) }, at, time.Second, plan.Unhealthy},
-		"it is not running":                {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, at, time.Second, plan.Unhealthy},
-		"it goes":                          {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: at} }, at, time.Second, plan.Unhealthy},
-		"the kubelet is silent":            {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionUnknown }, at, time.Second, plan.Unknown},
+		"nobody knows when it was started": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.Time{} }, at,
+			time.Second, plan.Unhealthy},
+		"its startup probe had its turn": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Started = ptr.To(true) }, at, time.Second,
+			plan.Unhealthy},
+		"it does not run": {func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil }, at, time.Second, plan.Unhealthy},
+		"not all of it is known": {func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"}) }, at,
+			time.Second, plan.Unhealthy},
+		"it is not running":     {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, at, time.Second, plan.Unhealthy},
+		"it goes":               {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: at} }, at, time.Second, plan.Unhealthy},
+		"the kubelet is silent": {func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionUnknown }, at, time.Second, plan.Unknown},
 	} {
 		pods := []corev1.Pod{pod("etcd-other", nil), pod("etcd-n", func(p *corev1.Pod) {
 			starting(p)

@@ -22,14 +22,15 @@ const bootstrapSucceeded = "BootstrapSucceeded"
 // little later. joined: the Machine has its Node.
 //
 // Cluster API has no common word for it. Providers that know say it with the condition
-// BootstrapSucceeded, or with reasons like BootstrapFailed; older ones in the fields that v1beta1
+// BootstrapSucceeded, or with reasons like BootstrapFailed. Older ones use the fields that v1beta1
 // had for what is terminal, which says nothing of the bootstrap of a machine that has joined.
 // Any other trouble of the infrastructure may pass.
 func Failure(m *clusterv1.Machine, infra *unstructured.Unstructured, joined bool) string {
 	if c := ended(infra); c != nil {
 		return says(c)
 	}
-	for _, c := range []*metav1.Condition{of(infra, clusterv1.ReadyCondition), conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition)} {
+	for _, c := range []*metav1.Condition{of(infra, clusterv1.ReadyCondition),
+		conditions.Get(m, clusterv1.MachineInfrastructureReadyCondition)} {
 		if c != nil && isFinal(c) && strings.HasPrefix(c.Reason, "Bootstrap") {
 			return says(c)
 		}
@@ -58,7 +59,7 @@ func terminalFailure(m *clusterv1.Machine) string {
 // with an error and is not tried again, so that no kubeadm runs there any more. infra may be nil.
 func BootstrapEnded(infra *unstructured.Unstructured) bool { return ended(infra) != nil }
 
-// vanished is how a provider says that nothing is left of a machine on its host, and nothing is made anew.
+// vanished is how a provider says that nothing is left of a machine on its host, and nothing is made again.
 const vanished = "Vanished"
 
 // Vanished reports whether a machine's infrastructure says that nothing is left of it on its host: nothing runs there, or ever will. infra
@@ -104,7 +105,8 @@ func Quote(text string) string {
 }
 
 func isFinal(c *metav1.Condition) bool {
-	return c.Status == metav1.ConditionFalse && (joinfailure.IsReason(c.Reason) || strings.HasSuffix(c.Reason, "Failed") || strings.HasSuffix(c.Reason, "Unsupported"))
+	return c.Status == metav1.ConditionFalse && (joinfailure.IsReason(c.Reason) || strings.HasSuffix(c.Reason, "Failed") ||
+		strings.HasSuffix(c.Reason, "Unsupported"))
 }
 
 // InfrastructureDeleted reports whether Cluster API says of a Machine that is being deleted that its infrastructure is gone.

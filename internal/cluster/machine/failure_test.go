@@ -36,16 +36,20 @@ func TestFailure(t *testing.T) {
 		{"failed", mirrored("False", "BootstrapFailed", "kubeadm join: timeout"), nil, "kubeadm join: timeout"},
 		{"failed without a word", mirrored("False", "BootstrapFailed", ""), nil, "BootstrapFailed"},
 		{"not supported", mirrored("False", "BootstrapUnsupported", "ntp"), nil, "ntp"},
-		{"the infrastructure knows it first", nothing, infra("BootstrapSucceeded", "False", "BootstrapFailed", "kubeadm init: port in use"), "kubeadm init: port in use"},
-		{"a cause that is known", nothing, infra("BootstrapSucceeded", "False", "TokenExpired", "the token had expired"), "the token had expired"},
+		{"the infrastructure knows it first", nothing, infra("BootstrapSucceeded", "False", "BootstrapFailed", "kubeadm init: port in use"),
+			"kubeadm init: port in use"},
+		{"a cause that is known", nothing, infra("BootstrapSucceeded", "False", "TokenExpired", "the token had expired"),
+			"the token had expired"},
 		{"a word of another condition", nothing, infra("Ready", "False", "TokenExpired", "of the cloud"), ""},
 		{"another provider's trouble may pass", nothing, infra("Ready", "False", "InstanceProvisionFailed", "quota"), ""},
-		{"another provider's words for it", nothing, infra("Ready", "False", "BootstrapScriptFailed", "kubeadm join: timeout"), "kubeadm join: timeout"},
+		{"another provider's words for it", nothing, infra("Ready", "False", "BootstrapScriptFailed", "kubeadm join: timeout"),
+			"kubeadm join: timeout"},
 		{"what may be tried again", nothing, infra("BootstrapExecSucceeded", "False", "BootstrapFailed", "Repeating bootstrap"), ""},
 		{"the infrastructure still works", nothing, infra("BootstrapSucceeded", "False", "BootstrapRunning", "kubeadm init"), ""},
 		{"of a condition that has nothing to do with it", nothing, infra("Paused", "False", "PauseFailed", "x"), ""},
 		{"the old way, message", with(func(m *clusterv1.Machine) {
-			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &reason, FailureMessage: &message}}
+			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &reason,
+				FailureMessage: &message}}
 		}), nil, "no such image"},
 		{"the old way, reason", with(func(m *clusterv1.Machine) {
 			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &reason}}

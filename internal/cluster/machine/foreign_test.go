@@ -88,7 +88,8 @@ func TestForeignPods(t *testing.T) {
 // TestForeignConditions: what providers say of a machine is told clean.
 func TestForeignConditions(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{clusterv1.UpdateInProgressAnnotation: ""}}}
-	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineInfrastructureReadyCondition} {
+	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition,
+		clusterv1.MachineInfrastructureReadyCondition} {
 		m.Status.Conditions = append(
 			m.Status.Conditions,
 			metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "BootstrapFailed", Message: hostile},
@@ -106,7 +107,8 @@ func TestForeignConditions(t *testing.T) {
 		V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To(hostile)},
 	}
 	for name, text := range map[string]string{
-		"marked": Marked(m), "updating": Updating(m), "its own failure": Failure(m, nil, true), "infrastructure": Failure(m, infra, true), "v1beta1": Failure(old, nil, false),
+		"marked": Marked(m), "updating": Updating(m), "its own failure": Failure(m, nil, true), "infrastructure": Failure(m, infra, true),
+		"v1beta1": Failure(old, nil, false),
 	} {
 		if !isClean(text) {
 			t.Errorf("%s: %q", name, text)

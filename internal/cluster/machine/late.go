@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// From when on a deletion is said to take long, and a drain to be the reason.
+// From when on a deletion counts as late, with a drain as the reason.
 const (
 	lateDeletion = 15 * time.Minute
 	lateDrain    = 5 * time.Minute

@@ -15,7 +15,8 @@ func TestLateDeletions(t *testing.T) {
 		at := ago(since)
 		m.DeletionTimestamp = &at
 		m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: ago(drained)}
-		m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingDrainingNodeReason, Message: message}}
+		m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue,
+			Reason: clusterv1.MachineDeletingDrainingNodeReason, Message: message}}
 	}
 	const budget = "* Pod a/b: cannot evict pod as it would violate the pod's disruption budget. The disruption budget x needs 1"
 	tests := []struct {

@@ -17,13 +17,13 @@ var learnerFlags = []string{"--max-learners", "--experimental-max-learners"}
 // learnerVariables are the variables that etcd reads for these flags.
 var learnerVariables = []string{"ETCD_MAX_LEARNERS", "ETCD_EXPERIMENTAL_MAX_LEARNERS"}
 
-// configFlag and configVariable name a file on the machine, which nobody here can read. etcd then reads no other flag or variable.
+// configFlag and configVariable name a file on the machine, which cannot be read here. etcd then reads no other flag or variable.
 const (
 	configFlag     = "--config-file"
 	configVariable = "ETCD_CONFIG_FILE"
 )
 
-// variablesIn returns what variables of etcd say of how many learners it takes at once, each as NAME=VALUE. VALUE is empty where
+// variablesIn returns the variables of etcd that set how many learners it takes at once, each as NAME=VALUE. VALUE is empty where
 // the container reads it from elsewhere.
 func variablesIn(env []corev1.EnvVar) []string {
 	var kept []string

@@ -20,13 +20,13 @@ import (
 // that machines can be handed over to upstream's controller and back while they are deleted.
 const Hook = controlplanev1.PreTerminateHookCleanupAnnotation
 
-// HasHook tells whether our hook is on the Machine.
+// HasHook reports whether our hook is on the Machine.
 func HasHook(m *clusterv1.Machine) bool {
 	_, on := m.Annotations[Hook]
 	return on
 }
 
-// HookDue tells whether all other work of the Machine's deletion is done, and it waits for our hook
+// HookDue reports whether all other work of the Machine's deletion is done, and it waits for our hook
 // alone. Ours is the last: the others' work may need a kubelet, which needs the
 // machine's API server, which needs its etcd.
 func HookDue(m *clusterv1.Machine) bool {
@@ -47,7 +47,7 @@ func Labels(cluster string) client.MatchingLabels {
 	return client.MatchingLabels{clusterv1.ClusterNameLabel: cluster, clusterv1.MachineControlPlaneLabel: ""}
 }
 
-// IsControlPlane tells whether the Machine belongs to a control plane.
+// IsControlPlane reports whether the Machine belongs to a control plane.
 func IsControlPlane(m *clusterv1.Machine) bool {
 	_, labelled := m.Labels[clusterv1.MachineControlPlaneLabel]
 	return labelled
@@ -56,7 +56,7 @@ func IsControlPlane(m *clusterv1.Machine) bool {
 // EtcdCluster is the name of the etcd cluster that the Machine is a member of; empty: it is of none.
 func EtcdCluster(m *clusterv1.Machine) string { return m.Labels[etcdclusterv1alpha1.MachineLabel] }
 
-// IsEtcd tells whether the Machine is a member of an etcd cluster on machines of its own.
+// IsEtcd reports whether the Machine is a member of an etcd cluster on machines of its own.
 func IsEtcd(m *clusterv1.Machine) bool {
 	_, labelled := m.Labels[etcdclusterv1alpha1.MachineLabel]
 	return labelled

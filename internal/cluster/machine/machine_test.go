@@ -68,7 +68,8 @@ func TestLabels(t *testing.T) {
 			t.Errorf("%v: selected %t", set, !want)
 		}
 	}
-	if !IsControlPlane(with(func(m *clusterv1.Machine) { m.Labels = cp })) || IsControlPlane(with(func(m *clusterv1.Machine) { m.Labels = worker })) {
+	if !IsControlPlane(with(func(m *clusterv1.Machine) { m.Labels = cp })) ||
+		IsControlPlane(with(func(m *clusterv1.Machine) { m.Labels = worker })) {
 		t.Error("a control plane is not told from a worker")
 	}
 }

@@ -33,7 +33,7 @@ func NameFormat(text, controlPlane, cluster string) (string, error) {
 }
 
 // NameFormatOf returns the format of the names of a control plane's machines, with one %s for the
-// number: the user's naming template (spec.machineNaming.template) where there is one, else the
+// number. It is the user's naming template (spec.machineNaming.template) where there is one, else the
 // control plane's name and the number. In the template variable.name is the control plane's name.
 func NameFormatOf(variable, text, controlPlane, cluster string) (string, error) {
 	if text == "" {
@@ -54,11 +54,13 @@ func NameFormatOf(variable, text, controlPlane, cluster string) (string, error) 
 	}
 	format := out.String()
 	if n := strings.Count(format, number); n == 0 || n != strings.Count(format, "%") {
-		return "", fmt.Errorf("spec.machineNaming.template is %q; it must contain {{ .random }}, which becomes the machine's number, and no percent sign", text)
+		return "", fmt.Errorf("spec.machineNaming.template is %q; it must contain {{ .random }}, which becomes the machine's number, and no "+
+			"percent sign", text)
 	}
 	format = cutName(numberedOnce(format))
 	if wrong := validation.IsDNS1123Subdomain(fmt.Sprintf(format, "1")); len(wrong) > 0 {
-		return "", fmt.Errorf("spec.machineNaming.template is %q, which makes the name %q: %s", text, fmt.Sprintf(format, "1"), strings.Join(wrong, ", "))
+		return "", fmt.Errorf("spec.machineNaming.template is %q, which makes the name %q: %s", text, fmt.Sprintf(format, "1"),
+			strings.Join(wrong, ", "))
 	}
 	return format, nil
 }

@@ -12,10 +12,12 @@ func TestNameFormat(t *testing.T) {
 		name, kcp, template, want, wrong string
 	}{
 		{name: "without a template", kcp: "demo-cp", want: "demo-cp-%s"},
-		{name: "all variables", kcp: "demo-cp", template: "{{ .cluster.name }}-{{ .random }}-{{ .kubeadmControlPlane.name }}", want: "demo-%s-demo-cp"},
+		{name: "all variables", kcp: "demo-cp", template: "{{ .cluster.name }}-{{ .random }}-{{ .kubeadmControlPlane.name }}",
+			want: "demo-%s-demo-cp"},
 		{name: "no number", kcp: "demo-cp", template: "{{ .cluster.name }}", wrong: "must contain {{ .random }}"},
 		{name: "number twice", kcp: "demo-cp", template: "{{ .random }}-x-{{ .random }}", want: "3f9d5-x-%s"},
-		{name: "number twice, too long", kcp: long, template: "{{ .random }}-{{ .kubeadmControlPlane.name }}x-{{ .random }}", want: "abbeb-abcdefghi-abcdefghi-abcdefghi-abcdefghi-ab-d502239b-%s"},
+		{name: "number twice, too long", kcp: long, template: "{{ .random }}-{{ .kubeadmControlPlane.name }}x-{{ .random }}",
+			want: "abbeb-abcdefghi-abcdefghi-abcdefghi-abcdefghi-ab-d502239b-%s"},
 		{name: "a percent sign", kcp: "demo-cp", template: "100%-{{ .random }}", wrong: "no percent sign"},
 		{name: "unknown variable", kcp: "demo-cp", template: "{{ .machine.name }}-{{ .random }}", wrong: "may use .cluster.name"},
 		{name: "not a template", kcp: "demo-cp", template: "{{ .random", wrong: "not a template"},

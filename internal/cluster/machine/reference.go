@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Ref is what a reference in the spec of an object is for. Whoever writes the object chooses the kind, and the manager follows the
+// Ref is what a reference in the spec of an object is for. The user who writes the object chooses the kind, and the manager follows the
 // reference with its own rights: so each field names kinds of some groups only.
 type Ref struct {
 	// group is the only API group of Cluster API's own that the field may name.
@@ -104,7 +104,8 @@ func (f Ref) Find(
 	case err != nil:
 		return nil, fmt.Errorf("reading the CustomResourceDefinition of %s: %w", nameOfKind(gk), err)
 	case !InContract(crd):
-		return nil, &RefusedError{gk, fmt.Sprintf("CustomResourceDefinition %s has no label %s/v1beta2 of Cluster API's contract", crd.Name, contractGroup)}
+		return nil, &RefusedError{gk, fmt.Sprintf("CustomResourceDefinition %s has no label %s/v1beta2 of Cluster API's contract", crd.Name,
+			contractGroup)}
 	}
 	return external.GetObjectFromContractVersionedRef(ctx, c, ref, namespace)
 }
@@ -117,7 +118,7 @@ func InContract(crd client.Object) bool {
 	return crd.GetLabels()[contractGroup+"/v1beta2"] != "" || crd.GetLabels()[contractGroup+"/v1beta1"] != ""
 }
 
-// IsKubernetesGroup reports whether an API group is Kubernetes' own: the core group, one without a dot, or one below k8s.io or
+// IsKubernetesGroup reports whether an API group is Kubernetes' own. Such are the core group, one without a dot, or one below k8s.io or
 // kubernetes.io. Groups below x-k8s.io, Cluster API's among them, are not: their kinds are custom resources.
 func IsKubernetesGroup(group string) bool {
 	return !strings.Contains(group, ".") || below(group, "k8s.io") || below(group, "kubernetes.io")

@@ -16,7 +16,8 @@ func TestRefs(t *testing.T) {
 	for own, field := range fields {
 		for group, accepted := range map[string]bool{
 			"": false, "apps": false, "rbac.authorization.k8s.io": false, "gateway.networking.k8s.io": false, "node.kubernetes.io": false,
-			"cluster.x-k8s.io": false, "runtime.cluster.x-k8s.io": false, "ipam.cluster.x-k8s.io": false, "backup.quorate.io": false, "quorate.io": false,
+			"cluster.x-k8s.io": false, "runtime.cluster.x-k8s.io": false, "ipam.cluster.x-k8s.io": false, "backup.quorate.io": false,
+			"quorate.io":                      false,
 			"infrastructure.cluster.x-k8s.io": own == infrastructureGroup, "bootstrap.cluster.x-k8s.io": own == bootstrapGroup,
 			"controlplane.cluster.x-k8s.io": own == controlPlaneGroup, "etcdcluster.cluster.x-k8s.io": own == etcdGroup,
 			"infrastructure.example.com": true, "notk8s.io": true, "x-k8s.io": true, "metal.x-k8s.io": true, "evilcluster.x-k8s.io": true,
@@ -34,7 +35,8 @@ func TestRefs(t *testing.T) {
 
 // TestTemplateRefs: a field for templates takes no other kind, and wrapping keeps the refusal.
 func TestTemplateRefs(t *testing.T) {
-	for kind, accepted := range map[string]bool{"LocalMachineTemplate": true, "LocalMachine": false, "Template": false, "Templates": false, "": false} {
+	for kind, accepted := range map[string]bool{"LocalMachineTemplate": true, "LocalMachine": false, "Template": false, "Templates": false,
+		"": false} {
 		gk := schema.GroupKind{Group: infrastructureGroup, Kind: kind}
 		err := InfrastructureTemplateRef.Check(gk)
 		if (err == nil) != accepted {

@@ -51,13 +51,14 @@ func Leap(want string, machines []*clusterv1.Machine) string {
 	case version.CompareMinor(to, oldest) < 0:
 		return fmt.Sprintf("invalid spec.version %q: must be v%d.%d or later, because no machine is older", want, oldest.Major, oldest.Minor)
 	case to.Major != oldest.Major || to.Minor > oldest.Minor+1:
-		return fmt.Sprintf("invalid spec.version %q: must be v%d.%d, one minor version above the oldest machine's v%d.%d", want, oldest.Major, oldest.Minor+1, oldest.Major, oldest.Minor)
+		return fmt.Sprintf("invalid spec.version %q: must be v%d.%d, one minor version above the oldest machine's v%d.%d", want, oldest.Major,
+			oldest.Minor+1, oldest.Major, oldest.Minor)
 	}
 	return ""
 }
 
 // TooFar says why a machine's version cannot become the wanted one; empty: it can. A
-// Machine that names no version leaves it to whoever made it.
+// Machine that names no version leaves it to the controller that made it.
 func TooFar(want, has string) string {
 	if has == "" {
 		return ""

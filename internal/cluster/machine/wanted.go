@@ -33,7 +33,8 @@ func Marked(m *clusterv1.Machine) string {
 	if MarkedByPerson(m) {
 		return "the annotation " + clusterv1.RemediateMachineAnnotation + " asks for it"
 	}
-	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) || !conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+	if !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) ||
+		!conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 		return ""
 	}
 	return says(conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition))

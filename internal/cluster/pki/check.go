@@ -210,7 +210,7 @@ func (c *check) chain(p *pair, signer Role) {
 	switch {
 	case roots == nil:
 		return
-	case where == "" && !c.onlyVerifies(signer): // that of an etcd elsewhere is asked for in any case
+	case where == "" && !c.onlyVerifies(signer): // that of an etcd elsewhere is needed in any case
 		c.say(p.Cert.Where, "signed by an authority that is given as well", "is signed by an authority that is not given")
 	}
 	if where == "" {
@@ -220,7 +220,8 @@ func (c *check) chain(p *pair, signer Role) {
 	for _, cert := range p.certs[1:] {
 		between.AddCert(cert)
 	}
-	_, err := p.certs[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: c.Now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err := p.certs[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: c.Now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	switch _, unknown := errors.AsType[x509.UnknownAuthorityError](err); {
 	case unknown:
 		c.say(p.Cert.Where, "one that this authority signed", "is signed by another authority than %s", where)

@@ -53,7 +53,7 @@ var signed = map[Role]purpose{
 // authorities are the roles that sign.
 var authorities = map[Role]bool{ClusterCA: true, FrontProxyCA: true, EtcdCA: true}
 
-// RoleOf returns whose file lies at a path below kubeadm's folder of certificates, and whether it is the key; false: nobody's.
+// RoleOf returns whose file lies at a path below kubeadm's folder of certificates, and whether it is the key; false: of no purpose.
 func RoleOf(folder, file string) (role Role, key, known bool) {
 	rest, below := strings.CutPrefix(path.Clean(file), path.Clean(folder)+"/")
 	ending := path.Ext(rest)
@@ -74,7 +74,7 @@ type Datum struct {
 	Where string
 	// PEM is the content; empty: there is none.
 	PEM []byte
-	// Unreadable says why there is none although somebody refers to it; empty: nobody does, or it is there.
+	// Unreadable says why there is none although something refers to it; empty: nothing does, or it is there.
 	Unreadable string
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What keys and certificates may have at most. Whoever may write a secret chooses them, and the time that it takes to parse an RSA key
+// What keys and certificates may have at most. Users who may write a secret choose them, and the time that it takes to parse an RSA key
 // grows with the square of its size: one of 262,144 bits takes 20 s.
 const (
 	// MostBits is how many bits an RSA key may have: as many as Go's TLS takes.

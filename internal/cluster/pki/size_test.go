@@ -128,8 +128,10 @@ func TestLargeKeysAreFindings(t *testing.T) {
 	unbounded := time.Since(begun)
 	begun = time.Now()
 	found := Check(Given{Now: time.Now(), Pairs: []Pair{
-		{Role: ClusterCA, Cert: Datum{Where: "c", PEM: block("CERTIFICATE", certOf(t, nil, 1))}, Key: Datum{Where: "k", PEM: block("RSA PRIVATE KEY", large)}},
-		{Role: ServiceAccount, Cert: Datum{Where: "sc", PEM: block("PUBLIC KEY", large)}, Key: Datum{Where: "sk", PEM: block("RSA PRIVATE KEY", large)}},
+		{Role: ClusterCA, Cert: Datum{Where: "c", PEM: block("CERTIFICATE", certOf(t, nil, 1))},
+			Key: Datum{Where: "k", PEM: block("RSA PRIVATE KEY", large)}},
+		{Role: ServiceAccount, Cert: Datum{Where: "sc", PEM: block("PUBLIC KEY", large)},
+			Key: Datum{Where: "sk", PEM: block("RSA PRIVATE KEY", large)}},
 	}})
 	t.Logf("%s instead of %s", time.Since(begun), unbounded)
 	for _, where := range []string{"k", "sc", "sk"} {

@@ -1,5 +1,5 @@
-// Package staticpod knows what the manifests of a control plane's static pods say of a node: flags, folders, and where etcd is asked. It
-// reads no files: a manifest is handed to it. kubeadm lets a user choose all of this, so that none of it is a constant.
+// Package staticpod knows what the manifests of a control plane's static pods tell about a node: flags, folders, and where etcd is asked.
+// It reads no files: a manifest is handed to it. kubeadm lets a user choose all of this, so that none of it is a constant.
 package staticpod
 
 import (

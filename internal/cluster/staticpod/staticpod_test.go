@@ -50,7 +50,8 @@ func TestManifest(t *testing.T) {
 	if got := Certificates(nil, nil); got != "/etc/kubernetes/pki" {
 		t.Errorf("without a manifest certificates are in %s", got)
 	}
-	want := Member{"https://[::1]:2379", "/mine/ca.crt", "/certificates/etcd/healthcheck-client.crt", "/certificates/etcd/healthcheck-client.key", "/data/etcd"}
+	want := Member{"https://[::1]:2379", "/mine/ca.crt", "/certificates/etcd/healthcheck-client.crt",
+		"/certificates/etcd/healthcheck-client.key", "/data/etcd"}
 	if got := MemberOf(p, "/other"); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

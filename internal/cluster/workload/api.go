@@ -74,6 +74,7 @@ func newAPI(config *rest.Config, silence time.Duration, bounds untrusted.Bounds,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingTimeout, MaxReceiveBufferPerStream: streamBuffer},
 		ResponseHeaderTimeout:  listTimeout,
 		MaxResponseHeaderBytes: untrusted.MostHeader,
+		OnProxyConnectResponse: connected,
 	}
 	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return bounds.WrapStreams(next, meter) }
 	streams, err := rest.HTTPWrappersForConfig(config, transport)
@@ -86,7 +87,8 @@ func newAPI(config *rest.Config, silence time.Duration, bounds untrusted.Bounds,
 		return nil, fmt.Errorf("reading the credentials in the kubeconfig: %w", err)
 	}
 	a.http = &http.Client{Transport: streams}
-	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: answers, ContentConfig: rest.ContentConfig{ContentType: untrusted.JSON}}
+	a.config = &rest.Config{Host: config.Host, APIPath: config.APIPath, Transport: answers,
+		ContentConfig: rest.ContentConfig{ContentType: untrusted.JSON}}
 	a.core, err = typedcorev1.NewForConfigAndClient(config, a.http)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for %s: %w", config.Host, err)
@@ -188,7 +190,8 @@ func (a *api) pods(b *book) *feed[*corev1.Pod] {
 // ask sends a list or watch. It is not repeated when it fails.
 func (a *api) ask(ctx context.Context, namespace, resource string, o metav1.ListOptions) (*http.Response, error) {
 	o.Watch = o.TimeoutSeconds != nil
-	at := a.core.RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&o, scheme.ParameterCodec).URL()
+	at := a.core.RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&o,
+		scheme.ParameterCodec).URL()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, err
@@ -246,7 +249,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// isCertificateError tells whether one end did not believe the other's certificate.
+// isCertificateError reports whether one end did not believe the other's certificate.
 func isCertificateError(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var alert tls.AlertError

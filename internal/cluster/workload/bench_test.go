@@ -43,17 +43,22 @@ func largeNode(i int) *corev1.Node {
 	}
 	n.Spec.ProviderID = fmt.Sprintf("aws:///eu-central-1a/i-%017d", i)
 	n.Status.Capacity = corev1.ResourceList{}
-	for _, k := range []corev1.ResourceName{"cpu", "memory", "pods", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "attachable-volumes-aws-ebs"} {
+	for _, k := range []corev1.ResourceName{"cpu", "memory", "pods", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi",
+		"attachable-volumes-aws-ebs"} {
 		n.Status.Capacity[k] = resource.MustParse("123456789")
 	}
 	n.Status.Allocatable = n.Status.Capacity
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	for j := range 9 {
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(fmt.Sprintf("Cond%d", j)), Status: "True", Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"})
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(fmt.Sprintf("Cond%d", j)),
+			Status: "True", Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"})
 	}
-	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)}, {Type: corev1.NodeHostName, Address: n.Name}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)},
+		{Type: corev1.NodeHostName, Address: n.Name}}
 	for j := range 50 {
-		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", j, i), fmt.Sprintf("registry.example.com/team/image-%d:v1.%d", j, i)}, SizeBytes: 12345678})
+		n.Status.Images = append(n.Status.Images,
+			corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example.com/team/image-%d@sha256:%064d", j, i),
+				fmt.Sprintf("registry.example.com/team/image-%d:v1.%d", j, i)}, SizeBytes: 12345678})
 	}
 	return n
 }
@@ -142,7 +147,8 @@ func BenchmarkWorkerChange(b *testing.B) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, time.Hour, untrusted.Bounds{Minute: 1 << 50}.WithDefaults(), untrusted.NewMeter(untrusted.Bounds{Minute: 1 << 50}))
+	api, err := newAPI(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, time.Hour,
+		untrusted.Bounds{Minute: 1 << 50}.WithDefaults(), untrusted.NewMeter(untrusted.Bounds{Minute: 1 << 50}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -48,15 +48,21 @@ func (b *book) read() View {
 }
 
 // reach notes that the cluster answers and both shelves are complete. It tells whether that is news.
-func (b *book) reach() bool { return b.turn(true, "") }
+func (b *book) reach() bool { return b.turn(true, false, "") }
 
-// lose notes that the cluster does not answer any more, and why. It tells whether it did before.
-func (b *book) lose(why string) bool { return b.turn(false, why) }
+// lose notes that the cluster does not answer any more, and why; silent: nothing at all answered. It tells whether it did before.
+func (b *book) lose(why string, silent bool) bool { return b.turn(false, silent, why) }
 
-func (b *book) turn(reachable bool, why string) bool {
+func (b *book) turn(reachable, silent bool, why string) bool {
 	b.mu.Lock()
 	turned := b.view.Reachable != reachable
-	news := turned || b.view.Why != why
+	news := turned || b.view.Why != why || silent == b.view.SilentSince.IsZero()
+	switch {
+	case !silent:
+		b.view.SilentSince = time.Time{}
+	case b.view.SilentSince.IsZero():
+		b.view.SilentSince = time.Now()
+	}
 	if turned {
 		b.view.Since = time.Now()
 	}
@@ -65,7 +71,7 @@ func (b *book) turn(reachable bool, why string) bool {
 	return turned
 }
 
-// unlock ends a change; news says whether there was one.
+// unlock ends a change; news reports whether there was one.
 func (b *book) unlock(news bool) {
 	if news {
 		b.view.Revision++
@@ -100,7 +106,7 @@ func weight[T sized](o T) int64 { return int64(o.Size()) + overhead }
 // shelf holds all objects of one kind by name. It shares its book's lock.
 type shelf[T sized] struct {
 	book *book
-	// trim takes away what nobody looks at, so that what is left changes only when it matters.
+	// trim removes what no code reads, so that what is left changes only when it matters.
 	trim  func(T)
 	items map[string]T
 	// bytes is about how much memory the items take.

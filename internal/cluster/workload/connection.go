@@ -65,17 +65,20 @@ type connection struct {
 	// about.
 	unchanged int
 	refused   bool
+	// silent: nothing answered the last session's first question.
+	silent bool
 	// misbehaved counts the sessions in a row that ended because the server misbehaved.
 	misbehaved int
 }
 
 func newConnection(key client.ObjectKey, c *Connections) *connection {
-	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds), wake: make(chan struct{}, 1)}
+	conn := &connection{key: key, secrets: c.secrets, options: c.options, meter: untrusted.NewMeter(c.options.Bounds),
+		wake: make(chan struct{}, 1)}
 	conn.book = newBook(c.options.Bounds, func() { c.note(key) })
 	return conn
 }
 
-// setBusy says whether something is under way in the cluster.
+// setBusy reports whether something is under way in the cluster.
 func (c *connection) setBusy(busy bool) {
 	if c.busy.Swap(busy) == busy || !busy {
 		return
@@ -118,7 +121,7 @@ func (c *connection) run(ctx context.Context) {
 			return
 		}
 		next := time.NewTimer(time.Until(begun.Add(c.pause(err))))
-		if !errors.Is(err, errRenewed) && c.book.lose(Explain(err)) {
+		if !errors.Is(err, errRenewed) && c.book.lose(Explain(err), c.silent) {
 			log.FromContext(ctx).Info("the cluster is not reachable any more", "why", Explain(err))
 		}
 		select {
@@ -145,6 +148,7 @@ func (c *connection) pause(err error) time.Duration {
 
 // session connects and keeps the book until something is wrong, and says what.
 func (c *connection) session(ctx context.Context) error {
+	c.silent = false
 	config, err := c.credentials(ctx)
 	if err != nil {
 		return err
@@ -155,6 +159,7 @@ func (c *connection) session(ctx context.Context) error {
 	}
 	defer server.close()
 	if err := server.ready(ctx); err != nil {
+		c.silent = isSilence(err)
 		return c.suspect(err)
 	}
 	nodes, pods := server.nodes(c.book), server.pods(c.book)

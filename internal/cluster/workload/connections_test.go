@@ -147,7 +147,8 @@ func node(name string, ready corev1.ConditionStatus) *corev1.Node {
 }
 
 func pod(name string, phase corev1.PodPhase) *corev1.Pod {
-	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"tier": "control-plane"}}}
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"tier": "control-plane"}}}
 	p.Spec = corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c", Image: "i", Command: []string{"long"}}}}
 	p.Status.Phase = phase
 	return p
@@ -162,7 +163,8 @@ func TestFollowsNodesAndPods(t *testing.T) {
 	if first.Why != "" || time.Since(first.Since) > 3*time.Second || names(first) != "b etcd-b" {
 		t.Errorf("why %q, since %s: %s", first.Why, first.Since, names(first))
 	}
-	if n, p := first.Nodes[0], first.Pods[0]; n.ManagedFields != nil || n.Status.Images != nil || p.ManagedFields != nil || p.Spec.Containers[0].Command != nil || p.Spec.Containers[0].Image != "i" || p.Spec.NodeName != "n" {
+	if n, p := first.Nodes[0], first.Pods[0]; n.ManagedFields != nil || n.Status.Images != nil || p.ManagedFields != nil ||
+		p.Spec.Containers[0].Command != nil || p.Spec.Containers[0].Image != "i" || p.Spec.NodeName != "n" {
 		t.Errorf("what nobody looks at is kept, or what is looked at is not: %v %v", n, p)
 	}
 	s.put(node("a", corev1.ConditionFalse))
@@ -361,7 +363,7 @@ func TestWatchesGoOn(t *testing.T) {
 		t.Errorf("the connection was given up for it: %v", s.counted())
 	}
 
-	// Where that is too long ago, everything is listed anew.
+	// Where that is too long ago, everything is listed again.
 	s.putUnseen(node("c", corev1.ConditionTrue))
 	v, _ = await(t, c, 10*time.Second, "c", func(v View) bool { return names(v) == "a b c" })
 	if !v.Reachable || v.Since != first.Since || s.counted()["/readyz"] != 1 {

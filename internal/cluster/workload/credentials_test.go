@@ -23,7 +23,8 @@ func TestKubeconfigRunsNothing(t *testing.T) {
 	foreign := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	t.Cleanup(foreign.Close)
 	for name, fields := range map[string][2]string{
-		"exec":                     {"", fmt.Sprintf(`exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: touch, args: [%q]}`, mark)},
+		"exec": {"", fmt.Sprintf(`exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: `+
+			`touch, args: [%q]}`, mark)},
 		"tokenFile":                {"", fmt.Sprintf(`tokenFile: %q`, token)},
 		"insecure-skip-tls-verify": {", insecure-skip-tls-verify: true", "token: t"},
 	} {

@@ -29,14 +29,14 @@ const leastTime = headStart / 5
 // way is one way to a port.
 type way func(context.Context) (net.Conn, error)
 
-// Dial returns how to open a connection to a port of a control plane's Node: by a port-forward
-// through the API server, and directly to nodeIP (which may be empty), the second half a
-// second later or as soon as the first fails. Where the direct way worked last,
-// it is tried first. A port-forward opens even where nobody listens behind it: one
+// Dial returns how to open a connection to a port of a control plane's Node. It tries a port-forward
+// through the API server, and a direct connection to nodeIP (which may be empty), the
+// second half a second later or as soon as the first fails. Where the direct way worked last,
+// it is tried first. A port-forward opens even where nothing listens behind it: one
 // that brings nothing counts as failed, and the next call begins with the other way. With Options.ForwardOnly there is
 // no direct way.
 //
-// An error tells whether it is about who listens on the port: one of which errors.As finds a method WayFailed() bool that
+// An error reports whether it is about who listens on the port: one of which errors.As finds a method WayFailed() bool that
 // returns true is not. The API server or the kubelet did not open or carry on the port-forward, and the address was not
 // tried. That the port refused the kubelet, or that the address refused or did not answer, tells about the port. A
 // connection has a method Relayed() bool: whether it is a port-forward, on which others may be silent than the port.
@@ -47,7 +47,7 @@ func (c *Connections) Dial(key client.ObjectKey, node, nodeIP string, port int) 
 	return func(ctx context.Context) (net.Conn, error) {
 		conn := c.get(key)
 		if conn == nil {
-			return nil, fmt.Errorf("reaching port %d on Node %s: nobody asked for a connection to cluster %s", port, node, key)
+			return nil, fmt.Errorf("reaching port %d on Node %s: no connection was requested to cluster %s", port, node, key)
 		}
 		return conn.ways.dial(ctx, conn.kept(), node, nodeIP, port)
 	}
@@ -60,15 +60,15 @@ func Dial(config *rest.Config, node, nodeIP string, port int) func(context.Conte
 }
 
 // DialDirect is like Dial, but begins with the address, and tries the port-forward beside it a moment later: a port-forward takes several
-// round trips, and work of the API server and the kubelet. At an address somebody else may be, where networks overlap: whoever gets no good
-// answer asks again with Dial.
+// round trips, and work of the API server and the kubelet. At an address another host may be, where networks overlap: a caller without a
+// good answer asks again with Dial.
 func DialDirect(config *rest.Config, node, nodeIP string, port int) func(context.Context) (net.Conn, error) {
 	w := ways{directFirst: true}
 	return func(ctx context.Context) (net.Conn, error) { return w.dial(ctx, config, node, nodeIP, port) }
 }
 
-// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it. Whoever asks with it is
-// given what the default bounds admit, and no redirects.
+// ConfigOf reads how a cluster is reached from the secret with its kubeconfig, for one who has no connection to it. Clients made from it
+// read no more than the default bounds, and follow no redirects.
 func ConfigOf(ctx context.Context, secrets client.Reader, key client.ObjectKey) (*rest.Config, error) {
 	data, err := capikubeconfig.FromSecret(ctx, secrets, key)
 	if err != nil {
@@ -220,7 +220,7 @@ func abandon(running <-chan attempt) {
 }
 
 // race opens a connection by the first way, and by the second when the first fails or takes
-// longer than alone; nil ways are left out. Whoever loses is closed.
+// longer than alone; nil ways are left out. The slower connection is closed.
 func race(ctx context.Context, first, second way, alone time.Duration) (net.Conn, error) {
 	if first == nil {
 		first, second = second, nil

@@ -85,7 +85,8 @@ type refuses struct{}
 func (refuses) Error(w http.ResponseWriter, _ *http.Request, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusInternalServerError)
-	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 500, Message: err.Error()})
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 500,
+		Message: err.Error()})
 }
 
 // forward connects the streams of one port-forward with the port on loopback.
@@ -255,7 +256,8 @@ func TestForwardSaysWhatTheKubeletSaid(t *testing.T) {
 	conn, err := new(tunnels).forward(t.Context(), config, "etcd-n", unusedPort(t))
 	must(t, err)
 	defer conn.Close()
-	if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "error forwarding port: ") || !strings.Contains(err.Error(), "connection refused") {
+	if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "error forwarding port: ") ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := new(tunnels).forward(t.Context(), config, "etcd-other", 1); err == nil || !strings.Contains(err.Error(), "404") {
@@ -370,7 +372,8 @@ func TestDialWaysThatDoNotWork(t *testing.T) {
 	}
 
 	_, err = Dial(config, "gone", "127.0.0.1", unusedPort(t))(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "404") || !strings.Contains(err.Error(), "refused") || !strings.Contains(err.Error(), "Node gone") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "404") || !strings.Contains(err.Error(), "refused") ||
+		!strings.Contains(err.Error(), "Node gone") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("both fail: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

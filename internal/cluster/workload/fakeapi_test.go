@@ -139,7 +139,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, resource string,
 		news, cut, pending, oldest := s.news, s.cut, slices.Clone(s.log), s.oldest
 		s.mu.Unlock()
 		if from < oldest {
-			say("ERROR", metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410, Reason: metav1.StatusReasonExpired, Message: "too old"})
+			say("ERROR", metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 410,
+				Reason: metav1.StatusReasonExpired, Message: "too old"})
 			return
 		}
 		for _, c := range pending {
@@ -172,7 +173,8 @@ func (s *server) put(o client.Object) {
 	s.version++
 	o = o.DeepCopyObject().(client.Object)
 	o.SetResourceVersion(strconv.Itoa(s.version))
-	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", APIVersion: "v1", Time: &metav1.Time{Time: time.Now()}}})
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", APIVersion: "v1",
+		Time: &metav1.Time{Time: time.Now()}}})
 	kind := "MODIFIED"
 	if s.objects[keyOf(o)] == nil {
 		kind = "ADDED"
@@ -254,7 +256,8 @@ func (s *server) asked(path string) (at []time.Time) {
 func (s *server) kubeconfig(t *testing.T, address, token string) []byte {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: address, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: address,
+		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
 	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "x"

@@ -64,8 +64,8 @@ func (f *feed[T]) list(ctx context.Context) error {
 	return err
 }
 
-// errEnough ends a page of which nobody wants more.
-var errEnough = errors.New("nobody wants more")
+// errEnough ends a page of which no more is wanted.
+var errEnough = errors.New("no more is wanted")
 
 // objects reads all objects, page by page and one by one, so that a large list is never decoded as a whole.
 func (f *feed[T]) objects(ctx context.Context) iter.Seq2[T, error] {
@@ -161,8 +161,9 @@ func (f *feed[T]) consume(response *http.Response) error {
 	err := f.source.watch(response, f.take)
 	var status apierrors.APIStatus
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), utilnet.IsProbableEOF(err), isTimeout(err):
-		return nil // the next watch tells whether the server is there
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled), utilnet.IsProbableEOF(err),
+		isTimeout(err):
+		return nil // the next watch reports whether the server is there
 	case errors.As(err, &status):
 		return err
 	}

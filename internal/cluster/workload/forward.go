@@ -31,7 +31,7 @@ type wayError struct{ error }
 // Unwrap returns what failed.
 func (e wayError) Unwrap() error { return e.error }
 
-// WayFailed tells whoever dials that nothing is known of who listens on the port.
+// WayFailed tells the dialler that it is not known what listens on the port.
 func (wayError) WayFailed() bool { return true }
 
 // tunnelled is the protocol of port-forwards inside a websocket.
@@ -112,7 +112,8 @@ func openSPDY(ctx context.Context, config *rest.Config, at *url.URL) (io.ReadWri
 	}
 	// HTTP/1.1, as its connections alone can change to another protocol, and each for one request.
 	transport, err := rest.HTTPWrappersForConfig(config, &http.Transport{
-		Proxy: proxyOf(config), TLSClientConfig: tlsConfig, DialContext: config.Dial, DisableKeepAlives: true, MaxResponseHeaderBytes: untrusted.MostHeader,
+		Proxy: proxyOf(config), TLSClientConfig: tlsConfig, DialContext: config.Dial, DisableKeepAlives: true,
+		MaxResponseHeaderBytes: untrusted.MostHeader,
 	})
 	if err != nil {
 		return nil, err
@@ -142,7 +143,7 @@ const (
 	content  uint32 = 3
 )
 
-// forwarded is one connection through the API server. No goroutine serves it: what comes is taken in by whoever reads.
+// forwarded is one connection through the API server. No goroutine serves it: each Read takes in what comes.
 type forwarded struct {
 	port int
 	spdy *spdyConn
@@ -208,15 +209,10 @@ func (c *forwarded) advance() error {
 	if err != nil {
 		return err
 	}
-	if got.control {
-		says, err := c.spdy.handle(got)
-		if err == nil && int(says.id) < len(c.opened) {
-			c.opened[says.id] = c.opened[says.id] || says.answered
-			c.over[says.id] = c.over[says.id] || !says.answered || got.flags&flagEnd != 0
-		}
-		return err
-	}
 	last := got.flags&flagEnd != 0
+	if got.control {
+		return c.control(got, last)
+	}
 	switch got.of {
 	case content:
 		c.left, c.last = got.length, last
@@ -228,6 +224,16 @@ func (c *forwarded) advance() error {
 	default:
 		return fmt.Errorf("data of a stream that was not opened: %d", got.of)
 	}
+}
+
+// control notes what a control frame says of the streams that were opened. last: the stream ends with it.
+func (c *forwarded) control(got frame, last bool) error {
+	says, err := c.spdy.handle(got)
+	if err == nil && int(says.id) < len(c.opened) {
+		c.opened[says.id] = c.opened[says.id] || says.answered
+		c.over[says.id] = c.over[says.id] || !says.answered || last
+	}
+	return err
 }
 
 // maxReason is how much is kept of why a port-forward failed.
@@ -294,7 +300,7 @@ func (c *forwarded) broke(err error) error {
 }
 
 // kubeletsReason is the error of a port-forward that the kubelet opened and could not carry out. It is the port's own only where
-// that refused the connection, which runtimes tell with the address: "dial tcp4 127.0.0.1:2379: connect: connection
+// that refused the connection. Runtimes tell it with the address: "dial tcp4 127.0.0.1:2379: connect: connection
 // refused" (containerd, CRI-O), "connect(5, AF=2 127.0.0.1:2379, 16): Connection refused" (socat).
 func kubeletsReason(text string, port int) error {
 	text = untrusted.Shown(text)
@@ -340,7 +346,7 @@ func (c *forwarded) LocalAddr() net.Addr { return forwardedAddr{} }
 // RemoteAddr implements net.Conn.
 func (c *forwarded) RemoteAddr() net.Addr { return forwardedAddr{} }
 
-// SetDeadline implements net.Conn. Streams have no deadlines: whoever wants to stop waiting closes.
+// SetDeadline implements net.Conn. Streams have no deadlines: a caller that wants to stop waiting closes.
 func (c *forwarded) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
 // SetReadDeadline implements net.Conn, like SetDeadline.

@@ -58,7 +58,8 @@ func emptyList(w http.ResponseWriter, kind string) {
 }
 
 func configOf(s *httptest.Server) *rest.Config {
-	return &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}}
+	return &rest.Config{Host: s.URL,
+		TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}}
 }
 
 // packed is a gzip stream of that many copies of a block.
@@ -167,20 +168,24 @@ func TestHostileAnswers(t *testing.T) {
 			}
 		}, "objects in one list: more than 50000"},
 		{"pages without end", func(w http.ResponseWriter, _ *http.Request) {
-			answerJSON(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"c"},"items":[`+node+`]}`, page.Add(1), strings.Repeat("x", 100_000))
+			answerJSON(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"c"},"items":[`+node+`]}`, page.Add(1),
+				strings.Repeat("x", 100_000))
 		}, "bytes to keep of the cluster: more than 8Mi (--managed-cluster-memory)"},
 		{"empty pages without end", func(w http.ResponseWriter, _ *http.Request) {
 			answerJSON(w, `{"kind":"NodeList","metadata":{"resourceVersion":"1","continue":"c"},"items":[]}`)
 		}, "listing Nodes: the list goes on after 1000 pages"},
 		{"an annotation of 10 MB", func(w http.ResponseWriter, _ *http.Request) {
-			answerJSON(w, `{"kind":"NodeList","metadata":{},"items":[{"metadata":{"name":"n","annotations":{"a":"%s"}}}]}`, strings.Repeat("x", 10<<20))
+			answerJSON(w, `{"kind":"NodeList","metadata":{},"items":[{"metadata":{"name":"n","annotations":{"a":"%s"}}}]}`,
+				strings.Repeat("x", 10<<20))
 		}, "bytes in one object: more than 2Mi"},
 		{"the same in protobuf", func(w http.ResponseWriter, _ *http.Request) {
 			answerProtobuf(w, envelope(append(named("n"), make([]byte, 10<<20)...)))
 		}, "bytes in one object: more than 2Mi"},
-		{"millions of empty conditions", func(w http.ResponseWriter, _ *http.Request) { answerProtobuf(w, containers) }, "parts of one object: more than 20000"},
+		{"millions of empty conditions", func(w http.ResponseWriter, _ *http.Request) { answerProtobuf(w, containers) },
+			"parts of one object: more than 20000"},
 		{"the same in JSON", func(w http.ResponseWriter, _ *http.Request) {
-			answerJSON(w, `{"kind":"NodeList","metadata":{},"items":[{"metadata":{"name":"n"},"status":{"conditions":[%s{}]}}]}`, strings.Repeat("{},", 1<<19))
+			answerJSON(w, `{"kind":"NodeList","metadata":{},"items":[{"metadata":{"name":"n"},"status":{"conditions":[%s{}]}}]}`,
+				strings.Repeat("{},", 1<<19))
 		}, "parts of one object: more than 20000"},
 		{"millions of empty Nodes", func(w http.ResponseWriter, _ *http.Request) {
 			answerProtobuf(w, unknown("NodeList", repeated(2, 1<<22)))
@@ -188,8 +193,10 @@ func TestHostileAnswers(t *testing.T) {
 		{"a length that is a lie", func(w http.ResponseWriter, _ *http.Request) {
 			answerProtobuf(w, append(append([]byte{}, untrusted.ProtobufPrefix...), 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f))
 		}, "bytes in one answer: more than 64Mi"},
-		{"another kind", func(w http.ResponseWriter, _ *http.Request) { answerProtobuf(w, unknown("Secret\x1b[2J", nil)) }, "answered what has no kind where a NodeList was asked for"},
-		{"another kind in JSON", func(w http.ResponseWriter, _ *http.Request) { emptyList(w, "Secret") }, `answered a SecretList where a NodeList was asked for`},
+		{"another kind", func(w http.ResponseWriter, _ *http.Request) { answerProtobuf(w, unknown("Secret\x1b[2J", nil)) },
+			"answered what has no kind where a NodeList was asked for"},
+		{"another kind in JSON", func(w http.ResponseWriter, _ *http.Request) { emptyList(w, "Secret") },
+			`answered a SecretList where a NodeList was asked for`},
 		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, `{"kind":"NodeList","items":TOPSECRET`) }, "what is not JSON"},
 		{"wrong types", func(w http.ResponseWriter, _ *http.Request) {
 			answerJSON(w, `{"kind":"NodeList","items":[{"metadata":{"name":["TOPSECRET"]}}]}`)
@@ -206,7 +213,8 @@ func TestHostileAnswers(t *testing.T) {
 		{"a Status that is a book", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, `{"kind":"Status","status":"Failure","reason":"Forbidden","message":"\u001b[31mno%s","details":{"name":"TOPSECRET"}}`, strings.Repeat(" way", 1<<12))
+			fmt.Fprintf(w, `{"kind":"Status","status":"Failure","reason":"Forbidden","message":"\u001b[31mno%s","details":{"name":"TOPSECRET"}}`,
+				strings.Repeat(" way", 1<<12))
 		}, "no way way"},
 		{"a header without end", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
@@ -306,14 +314,16 @@ func TestOthersAreBounded(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Warning", `299 - "TOPSECRET"`)
 			w.WriteHeader(http.StatusConflict)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","reason":"Conflict","message":"token: TOPSECRET\u001b[2J","details":{"name":"TOPSECRET","causes":[{"message":"TOPSECRET"}]}}`)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","reason":"Conflict","message":"token: `+
+				`TOPSECRET\u001b[2J","details":{"name":"TOPSECRET","causes":[{"message":"TOPSECRET"}]}}`)
 		case "protobuf-status":
 			raw, _ := (&metav1.Status{Reason: metav1.StatusReasonNotFound, Message: "not\x07 here"}).Marshal()
 			w.Header().Set("Content-Type", untrusted.Protobuf)
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write(unknown("Status", raw))
 		default:
-			answerJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"good"},"data":{"a":"%s"}}`, strings.Repeat(`{\"a\":[1,2]},`, 20_000))
+			answerJSON(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"good"},"data":{"a":"%s"}}`,
+				strings.Repeat(`{\"a\":[1,2]},`, 20_000))
 		}
 	}))
 	defer s.Close()
@@ -333,7 +343,8 @@ func TestOthersAreBounded(t *testing.T) {
 		"protobuf-status": "not here",
 	} {
 		_, err := set.CoreV1().ConfigMaps("a").Get(t.Context(), name, metav1.GetOptions{})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil && strings.Contains(fmt.Sprintf("%+v", err), "TOPSECRET") {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil &&
+			strings.Contains(fmt.Sprintf("%+v", err), "TOPSECRET") {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
@@ -386,8 +397,10 @@ func TestHostileWatch(t *testing.T) {
 		why        string
 	}{
 		{"a huge frame", untrusted.Protobuf + ";stream=watch", []byte{0x7f, 0xff, 0xff, 0xff}, "bytes in one object: more than 2Mi"},
-		{"a huge event", "application/json", []byte(`{"type":"ADDED","object":{"kind":"Node","x":"` + strings.Repeat("x", 4<<20) + `"}}`), "bytes in one object: more than 2Mi"},
-		{"many parts", "application/json", []byte(`{"type":"ADDED","object":{"kind":"Node","x":[` + strings.Repeat("{},", 1<<19) + `{}]}}`), "parts of one object"},
+		{"a huge event", "application/json", []byte(`{"type":"ADDED","object":{"kind":"Node","x":"` + strings.Repeat("x", 4<<20) + `"}}`),
+			"bytes in one object: more than 2Mi"},
+		{"many parts", "application/json", []byte(`{"type":"ADDED","object":{"kind":"Node","x":[` + strings.Repeat("{},", 1<<19) + `{}]}}`),
+			"parts of one object"},
 		{"another kind", untrusted.Protobuf + ";stream=watch", frame(unknown("Pod", nil)), `answered a Pod where a Node was asked for`},
 		{"no name", untrusted.Protobuf + ";stream=watch", frame(unknown("Node", nil)), "a Node whose name is none"},
 		{"nonsense", untrusted.Protobuf + ";stream=watch", frame([]byte("TOPSECRET")), "what is not in protobuf"},

@@ -37,7 +37,8 @@ func TestDialWithoutEtcdPod(t *testing.T) {
 	chat(t, conn)
 	must(t, conn.Close())
 
-	if _, err := Dial(&rest.Config{Host: server.URL}, "other", "", e.port)(t.Context()); err == nil || !strings.Contains(err.Error(), "kube-apiserver-other") {
+	if _, err := Dial(&rest.Config{Host: server.URL}, "other", "", e.port)(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "kube-apiserver-other") {
 		t.Errorf("no pod at all: %v, asked for %v", err, asked)
 	}
 }

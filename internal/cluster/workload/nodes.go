@@ -32,7 +32,8 @@ func NormalAddress(text string) string {
 }
 
 func (m Mine) matches(n bystander) bool {
-	return m.Names[n.name] || m.isNumbered(n.name) || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" && m.Addresses[NormalAddress(n.address)]
+	return m.Names[n.name] || m.isNumbered(n.name) || n.providerID != "" && m.ProviderIDs[n.providerID] || n.address != "" &&
+		m.Addresses[NormalAddress(n.address)]
 }
 
 // isNumbered reports whether a name is formed as the machines' are.
@@ -44,7 +45,8 @@ func (m Mine) isNumbered(name string) bool {
 }
 
 func (m Mine) equal(other Mine) bool {
-	return m.Format == other.Format && maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) && maps.Equal(m.Addresses, other.Addresses)
+	return m.Format == other.Format && maps.Equal(m.Names, other.Names) && maps.Equal(m.ProviderIDs, other.ProviderIDs) &&
+		maps.Equal(m.Addresses, other.Addresses)
 }
 
 // bystander is a Node that belongs to no control plane, as far as is known: enough to find out later that it does.
@@ -90,10 +92,10 @@ func (b bystander) weight() int64 {
 }
 
 // nodeShelf holds the Nodes. A large cluster has thousands that no decision depends on, and
-// one of them changes every few milliseconds: of these only a line is kept, and nobody is told.
+// one of them changes every few milliseconds: of these only a line is kept, and no event is sent.
 type nodeShelf struct {
 	book *book
-	// mine says whose Nodes count; nil: nobody has said it, and all do.
+	// mine says whose Nodes count; nil: it was not set, and all do.
 	mine *Mine
 	shelved
 }
@@ -207,7 +209,7 @@ func (s *nodeShelf) remove(n *corev1.Node) {
 	s.book.unlock(kept)
 }
 
-// own says whose Nodes count from now on. Nobody is told of what that changes: who says it looks next.
+// own sets which Nodes count. It sends no event; the caller reads the view next.
 func (s *nodeShelf) own(mine Mine) {
 	s.book.mu.Lock()
 	defer s.book.mu.Unlock()

@@ -75,7 +75,8 @@ func TestWorkersBringNoEvents(t *testing.T) {
 			n.Status.Conditions[0].Status = "False"
 			must(t, b.nodes.put(n))
 		}, 1, "cp-1"},
-		{"one that joins by its address, spelled otherwise", func() { b.nodes.own(Mine{Addresses: map[string]bool{NormalAddress("fd00:0::7"): true}}) }, 0, "cp-1 joins"},
+		{"one that joins by its address, spelled otherwise",
+			func() { b.nodes.own(Mine{Addresses: map[string]bool{NormalAddress("fd00:0::7"): true}}) }, 0, "cp-1 joins"},
 		{"by its provider ID", func() { b.nodes.own(Mine{ProviderIDs: map[string]bool{"x:///7": true}}) }, 0, "cp-1 joins"},
 		{"by its name", func() { b.nodes.own(Mine{Names: map[string]bool{"joins": true}}) }, 0, "cp-1 joins"},
 		{"which changes", func() { must(t, b.nodes.put(addressed(node("joins", corev1.ConditionTrue), "fd00::7", "x:///7"))) }, 1, "cp-1 joins"},
@@ -109,7 +110,8 @@ func TestBystanderIsEnough(t *testing.T) {
 	}
 	g := got[0]
 	if !g.CreationTimestamp.Equal(&n.CreationTimestamp) || g.Spec.ProviderID != "x:///7" || g.Status.Addresses[0] != n.Status.Addresses[1] ||
-		g.Status.Conditions[0].Status != corev1.ConditionUnknown || !g.Status.Conditions[0].LastTransitionTime.Equal(&n.Status.Conditions[0].LastTransitionTime) {
+		g.Status.Conditions[0].Status != corev1.ConditionUnknown ||
+		!g.Status.Conditions[0].LastTransitionTime.Equal(&n.Status.Conditions[0].LastTransitionTime) {
 		t.Errorf("%+v", g)
 	}
 }

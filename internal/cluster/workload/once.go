@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
-// keptOnce is how many bytes are kept of a cluster that is read once: nobody says which Nodes count, and all do.
+// keptOnce is how many bytes are kept of a cluster that is read once: it is not set which Nodes count, and all do.
 const keptOnce = 128 << 20
 
 // Once reads a cluster once, without watches, over connections that are closed afterwards. A cluster that does not answer is
@@ -24,7 +24,11 @@ func Once(ctx context.Context, config *rest.Config) (View, error) {
 	defer server.close()
 	b := newBook(bounds, func() {})
 	if err := server.ready(ctx); err != nil {
-		return View{Why: Explain(err), Since: time.Now()}, nil
+		v := View{Why: Explain(err), Since: time.Now()}
+		if isSilence(err) {
+			v.SilentSince = v.Since
+		}
+		return v, nil
 	}
 	lists, ctx := errgroup.WithContext(ctx)
 	lists.Go(func() error { return server.nodes(b).list(ctx) })

@@ -58,7 +58,8 @@ func TestRealAPIServer(t *testing.T) {
 	_, err = api.CoreV1().Pods("kube-system").Create(t.Context(), p, metav1.CreateOptions{})
 	must(t, err)
 	await(t, c, 3*time.Second, "the pod", func(v View) bool { return names(v) == "a etcd-a" })
-	_, err = api.CoreV1().Nodes().Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`), metav1.PatchOptions{})
+	_, err = api.CoreV1().Nodes().Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+		metav1.PatchOptions{})
 	must(t, err)
 	v, _ = await(t, c, 3*time.Second, "the label", func(v View) bool { return v.Nodes[0].Labels["x"] == "y" })
 	if !v.Reachable || v.Nodes[0].ManagedFields != nil || v.Pods[0].ManagedFields != nil {
@@ -121,7 +122,8 @@ func (s *realServer) start() {
 	s.cmd = s.run(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-apiserver"),
 		"--etcd-servers", s.etcd, "--bind-address", "127.0.0.1", "--endpoint-reconciler-type", "none", "--secure-port", strconv.Itoa(s.port),
 		"--tls-cert-file", s.path("server.crt"), "--tls-private-key-file", s.path("server.key"), "--client-ca-file", s.path("ca.crt"),
-		"--service-account-key-file", s.path("sa.pub"), "--service-account-signing-key-file", s.path("sa.key"), "--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", s.path("sa.pub"), "--service-account-signing-key-file", s.path("sa.key"), "--service-account-issuer",
+		"https://kubernetes.default.svc",
 		"--service-cluster-ip-range", "10.96.0.0/16", "--authorization-mode", "RBAC", "--disable-admission-plugins", "ServiceAccount")
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Frames of SPDY/3.1 (https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1), as far as a client of port-forwards meets
 // them. Libraries keep a compressor for headers with each connection, 0.8 MB of memory (docs/architecture.md) that is used twice, when the
-// two streams are opened; frames that are stored as they are need none, and headers of answers say nothing that is asked for.
+// two streams are opened. Frames that are stored as they are need none, and headers of answers contain nothing that is needed.
 const (
 	frameHeader   = 8
 	controlBit    = 0x80
@@ -26,7 +26,7 @@ const (
 	flagEnd       = 1
 	// maxFrame is how much is sent in one frame; SPDY itself allows 16 MiB.
 	maxFrame = 1 << 16
-	// maxControl is more than any control frame of a peer that is asked for nothing but two streams.
+	// maxControl is more than any control frame of a peer that opens only two streams.
 	maxControl = 1 << 16
 )
 

@@ -137,13 +137,16 @@ func TestTunnelFrames(t *testing.T) {
 		text string
 		way  bool
 	}{
-		{"settings and a near end are passed over", []byte{0x80, 3, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0x80, 3, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 1, 'x'}, "EOF", false},
+		{"settings and a near end are passed over", []byte{0x80, 3, 0, 4, 0, 0, 0, 4, 0, 0, 0, 0, 0x80, 3, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0,
+			0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 1, 'x'}, "EOF", false},
 		{"a frame of SPDY/2", []byte{0x80, 2, 0, 4, 0, 0, 0, 0}, "SPDY/2", true},
 		{"a control frame without end", []byte{0x80, 3, 0, 4, 0, 0xff, 0, 0}, "at most 65536", true},
 		{"a stream that nobody opened", []byte{0, 0, 0, 9, 0, 0, 0, 1, 'x'}, "not opened: 9", true},
 		{"an answer without a stream", []byte{0x80, 3, 0, 2, 0, 0, 0, 0}, "at least 4", true},
-		{"a reason of 8 KiB", append([]byte{0, 0, 0, 1, 1, 0, 0x20, 0}, bytes.Repeat([]byte{'w'}, 1<<13)...), strings.Repeat("w", 500) + "...", true},
-		{"the stream for data is reset, and that for errors too", []byte{0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 5, 0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 5}, "EOF", false},
+		{"a reason of 8 KiB", append([]byte{0, 0, 0, 1, 1, 0, 0x20, 0}, bytes.Repeat([]byte{'w'}, 1<<13)...), strings.Repeat("w", 500) + "...",
+			true},
+		{"the stream for data is reset, and that for errors too", []byte{0x80, 3, 0, 3, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0, 5, 0x80, 3, 0, 3, 0, 0,
+			0, 8, 0, 0, 0, 1, 0, 0, 0, 5}, "EOF", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pinged := make(chan []byte, 1)

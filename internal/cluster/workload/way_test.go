@@ -62,15 +62,20 @@ func TestKubeletsReason(t *testing.T) {
 		way  bool
 	}{
 		// containerd
-		{etcd + `failed to execute portforward in network namespace "host": failed to connect to localhost:2379 inside namespace "3f1c9d0a7b", IPv4: dial tcp4 127.0.0.1:2379: connect: connection refused IPv6 dial tcp6 [::1]:2379: connect: connection refused `, false},
-		{etcd + `failed to execute portforward in network namespace "host": failed to connect to localhost:2379 inside namespace "3f1c9d0a7b", IPv4: dial tcp4 127.0.0.1:2379: connect: connection refused IPv6 dial tcp6: address localhost: no suitable address found `, false},
+		{etcd + `failed to execute portforward in network namespace "host": failed to connect to localhost:2379 inside namespace "3f1c9d0a7b", ` +
+			`IPv4: dial tcp4 127.0.0.1:2379: connect: connection refused IPv6 dial tcp6 [::1]:2379: connect: connection refused `, false},
+		{etcd + `failed to execute portforward in network namespace "host": failed to connect to localhost:2379 inside namespace "3f1c9d0a7b", ` +
+			`IPv4: dial tcp4 127.0.0.1:2379: connect: connection refused IPv6 dial tcp6: address localhost: no suitable address found `, false},
 		{etcd + `failed to execute portforward in network namespace "host": failed to find sandbox "3f1c9d0a7b" in store: not found`, true},
-		{etcd + `failed to execute portforward in network namespace "/var/run/netns/x": network namespace for sandbox "3f1c9d0a7b" is closed`, true},
-		{etcd + `failed to execute portforward in network namespace "host": read tcp4 127.0.0.1:40000->127.0.0.1:2379: read: connection reset by peer`, true},
+		{etcd + `failed to execute portforward in network namespace "/var/run/netns/x": network namespace for sandbox "3f1c9d0a7b" is closed`,
+			true},
+		{etcd + `failed to execute portforward in network namespace "host": read tcp4 127.0.0.1:40000->127.0.0.1:2379: read: connection reset ` +
+			`by peer`, true},
 		// cri-dockerd, by socat
 		{etcd + `exit status 1: 2026/11/21 10:00:00 socat[4711] E connect(5, AF=2 127.0.0.1:2379, 16): Connection refused` + "\n", false},
 		// a runtime that cannot be asked
-		{etcd + `rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: connection refused"`, true},
+		{etcd + `rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix ` +
+			`/run/containerd/containerd.sock: connect: connection refused"`, true},
 		{etcd + `dial tcp 127.0.0.1:23790: connect: connection refused`, true},
 		{"error creating forwarding stream for port 2379", true},
 		{"", true},
@@ -81,7 +86,7 @@ func TestKubeletsReason(t *testing.T) {
 	}
 }
 
-// TestForwardTellsWhatBroke: a port-forward that ends tells whether the port did it, or somebody between.
+// TestForwardTellsWhatBroke: a port-forward that ends reports whether the port did it, or somebody between.
 func TestForwardTellsWhatBroke(t *testing.T) {
 	for _, spdyOnly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spdyOnly=%t", spdyOnly), func(t *testing.T) {

@@ -58,7 +58,8 @@ func (w *websocket) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	case conn.Subprotocol() != tunnelled:
 		_ = conn.Close() // nothing was sent on it
-		return nil, &httpstream.UpgradeFailureError{Cause: untrusted.Nonsense("the API server opens a websocket for another protocol than %s", tunnelled)}
+		return nil, &httpstream.UpgradeFailureError{Cause: untrusted.Nonsense("the API server opens a websocket for another protocol than %s",
+			tunnelled)}
 	}
 	if raw != nil {
 		raw.done.Store(true)

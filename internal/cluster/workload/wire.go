@@ -29,7 +29,8 @@ var (
 	containerFields = fields{1: nil, 2: nil, 3: nil, 4: nil, 5: nil, 6: nil, 7: nil, 8: nil, 9: nil}
 	// of spec containers (name, image, command, env), nodeName; of status phase, conditions, message, reason, containerStatuses,
 	// initContainerStatuses
-	podFields = fields{1: metaFields, 2: {2: {1: nil, 2: nil, 3: nil, 7: nil}, 10: nil}, 3: {1: nil, 2: nil, 3: nil, 4: nil, 8: containerFields, 10: containerFields}}
+	podFields = fields{1: metaFields, 2: {2: {1: nil, 2: nil, 3: nil, 7: nil}, 10: nil},
+		3: {1: nil, 2: nil, 3: nil, 4: nil, 8: containerFields, 10: containerFields}}
 )
 
 // errWire is a message that is not in protobuf.

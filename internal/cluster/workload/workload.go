@@ -1,4 +1,4 @@
-// Package workload keeps one connection to each managed cluster: it opens it as soon as the
+// Package workload keeps one connection to each managed cluster. It opens it as soon as the
 // cluster's endpoint answers, watches Nodes and the static pods of control planes over
 // it, notices when it dies, and opens the next. It also knows the ways
 // to a port on a control plane's machine. It does not judge what it sees, writes nothing,
@@ -27,6 +27,9 @@ type View struct {
 	Why string
 	// Since is when Reachable became what it is.
 	Since time.Time
+	// SilentSince is since when each try found nothing that answers at the endpoint: a refusal or an error of a server is an answer. Zero:
+	// something answered the last try, or there was nothing to try with.
+	SilentSince time.Time
 	// Nodes are those that are labelled as control planes and those that Own names, sorted by name; all Nodes, where
 	// nobody has called Own. Of their metadata names, labels and times are kept, of their specs provider
 	// ID and taints, of their status addresses, the condition Ready and the versions. They are the last known ones when the cluster is
@@ -61,7 +64,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	for value, otherwise := range map[*time.Duration]time.Duration{
-		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Silence: 15 * time.Second, &o.Recheck: 5 * time.Minute, &o.RecheckAtRest: time.Hour,
+		&o.Try: 500 * time.Millisecond, &o.Busy: 2 * time.Second, &o.Rest: 30 * time.Second, &o.Silence: 15 * time.Second,
+		&o.Recheck: 5 * time.Minute, &o.RecheckAtRest: time.Hour,
 	} {
 		if *value <= 0 {
 			*value = otherwise
@@ -165,7 +169,7 @@ func (c *Connections) Forget(key client.ObjectKey) {
 func (c *Connections) View(key client.ObjectKey) View {
 	conn := c.get(key)
 	if conn == nil {
-		return View{Why: "nobody asked for a connection"}
+		return View{Why: "no connection was requested"}
 	}
 	return conn.book.read()
 }

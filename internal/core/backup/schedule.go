@@ -61,8 +61,8 @@ type Past struct {
 	Failures  int
 }
 
-// Due returns when the next backup is to be taken: as soon as there is none, some minutes after a failure, and else at the next time of the
-// schedule and a little later, by how much the cluster's UID decides.
+// Due returns when the next backup is to be taken. That is at once while there is none, some minutes after a failure, and else at the next
+// time of the schedule and a little later, by how much the cluster's UID decides.
 func (t Timetable) Due(uid string, p Past) time.Time {
 	if p.Failures > 0 {
 		return p.Attempted.Add(min(lastRetry, firstRetry<<min(p.Failures-1, 10)))

@@ -32,7 +32,7 @@ func checkAside(o plan.Observed, s plan.Step) error {
 	return fmt.Errorf("%s is not the group's: nothing may be begun beside it", o.Uncontrolled[0].Name)
 }
 
-// checkAdopt allows a machine to be adopted that nobody controls, if all others can be.
+// checkAdopt allows a machine without a controller to be adopted, if all others can be.
 func checkAdopt(o plan.Observed, s plan.Step) error {
 	if o.Group.Deleting {
 		return fmt.Errorf("the group is being deleted, and %s would be with it", s.Machine)

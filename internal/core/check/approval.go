@@ -11,10 +11,10 @@ func checkApproved(o plan.Observed, what string) error {
 	if o.Group.Unapproved == "" {
 		return checkOpen(o, what)
 	}
-	return fmt.Errorf("%s, and nobody has approved revision %s of the spec", what, o.Group.Unapproved)
+	return fmt.Errorf("%s, and an approval is missing for revision %s of the spec", what, o.Group.Unapproved)
 }
 
-// checkStays: while nobody has approved a rollout, or there is no backup for it, a machine that may have served, and that nobody marked,
+// checkStays: while a rollout is not approved, or there is no backup for it, a machine that may have served, and that is not marked,
 // goes only where others are enough.
 func checkStays(o plan.Observed, gone plan.Machine, staying int) error {
 	if staying >= o.Want.Replicas || isMarked(gone) || !hasCome(o, gone) {
@@ -27,7 +27,7 @@ func checkStays(o plan.Observed, gone plan.Machine, staying int) error {
 }
 
 // checkLacking refuses what prepares a rollout that a person has not approved, or that the limit holds, unless machines are missing, which
-// wait for nobody.
+// wait for no approval.
 func checkLacking(o plan.Observed, what string) error {
 	staying := 0
 	for _, m := range o.Machines {

@@ -85,7 +85,7 @@ func checkStep(o plan.Observed, s plan.Step) error {
 	return fmt.Errorf("%s: not a step for a group that stays", action(s))
 }
 
-// checkForm refuses decisions that nobody could carry out or understand.
+// checkForm refuses decisions that cannot be carried out or understood.
 func checkForm(d plan.Decision) error {
 	if d.Rule == "" || d.Reason == "" || d.Message == "" {
 		return fmt.Errorf("%s has no rule, reason or message", d.Step)
@@ -240,15 +240,14 @@ func checkCreate(o plan.Observed, s plan.Step) error {
 	return checkNewJoin(o)
 }
 
-// checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it, and for
-// those that a person declared off.
+// checkLingering: a machine more than wanted comes when those are gone that have left, but for one where the user has room for it.
 func checkLingering(o plan.Observed) error {
 	lingering, most := 0, 0
 	if o.Policy.Overlap {
 		most = 1
 	}
 	for _, m := range o.Machines {
-		if isReleased(m) && !m.Off {
+		if isReleased(m) {
 			lingering++
 		}
 	}
@@ -289,7 +288,7 @@ func checkNumber(o plan.Observed) error {
 }
 
 // mayReplace: by the policy another machine may take the place of one that is outdated. One that never came up cannot be updated. That
-// updates are held, or that nobody has said yet whether a machine can be updated, is no reason to replace it.
+// updates are held, or that it is not known yet whether a machine can be updated, is no reason to replace it.
 func mayReplace(o plan.Observed, m plan.Machine) bool {
 	switch o.Policy.InPlace {
 	case plan.InPlaceOnly, plan.InPlaceExternal:
@@ -310,7 +309,7 @@ func checkBeginning(o plan.Observed, s plan.Step) error {
 	case s.Init && (o.Group.Initialized || begins):
 		return errors.New("a second machine would initialise another cluster")
 	case s.Hold && (o.Group.Initialized || !o.Policy.Eager || !begins):
-		return errors.New("only who joins a cluster that is being initialised is made ahead")
+		return errors.New("only a machine that joins a cluster that is being initialised is made ahead")
 	case !s.Init && !s.Hold && !o.Group.Initialized:
 		return errors.New("there is nothing to join yet")
 	}
@@ -349,7 +348,7 @@ func checkSurroundings(o plan.Observed) error {
 }
 
 // checkJoin allows another member to join: a learner, while every voter is
-// healthy and none is about to leave; a voter only when nobody else joins.
+// healthy and none is about to leave; a voter only when no other member joins.
 func checkJoin(o plan.Observed) error {
 	if !ours(o.Etcd) {
 		return nil
@@ -375,7 +374,7 @@ func checkJoin(o plan.Observed) error {
 	return checkVoterAlone(o)
 }
 
-// checkVoterAlone: nobody else joins as a voter. Of machines whose voter is not known so many may
+// checkVoterAlone: no other member joins as a voter. Of machines whose voter is not known so many may
 // have one as there are voters whose machine is not known.
 func checkVoterAlone(o plan.Observed) error {
 	unplaced, joins := 0, ""
@@ -504,7 +503,7 @@ func without(o plan.Observed, gone plan.Machine) (staying, whole, held int) {
 }
 
 // checkStart: before anything is initialised only what is broken, made ahead, or made of what
-// nobody wants any more, is deleted.
+// is not wanted any more, is deleted.
 func checkStart(gone plan.Machine) error {
 	if gone.Deleting || !isHeld(gone) && !isMarked(gone) && !isOutdated(gone) {
 		return fmt.Errorf("%s may be about to initialise the cluster", gone.Name)
@@ -514,7 +513,7 @@ func checkStart(gone plan.Machine) error {
 
 // isDead: somebody marked it, and its voter, if it has one, is proven not to answer, or has not been
 // known to for long.
-// It serves nobody, and does not count.
+// It serves no client, and does not count.
 func isDead(o plan.Observed, m plan.Machine) bool {
 	waits := operated(o.Etcd) && isRefused(o.Want) && !isWhole(o, m) // the operator may wait for another in its place
 	return isMarked(m) && isSilent(o, m) && (ours(o.Etcd) || !isUp(m) || ails(m) || waits)
@@ -545,8 +544,8 @@ func ails(m plan.Machine) bool {
 	return false
 }
 
-// neverCame: nobody wants any more what it is made of, and it has neither Node nor
-// voter. It serves nobody, and does not count. Where only members tell of machines, one whose member is gone may have come.
+// neverCame: what it is made of is not wanted any more, and it has neither Node nor
+// voter. It serves no client, and does not count. Where only members tell of machines, one whose member is gone may have come.
 func neverCame(o plan.Observed, m plan.Machine) bool {
 	if o.Policy.EtcdOnly && m.CannotJoin != "" && m.Failed == "" {
 		return false

@@ -18,9 +18,7 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 		return err
 	}
 	c := o.Choices[at]
-	alone := o
-	alone.Choices = []plan.Choice{c}
-	if len(withoutForgotten(alone).Machines) < len(o.Machines) {
+	if m, err := machineNamed(o, c.Target); err == nil && isForgettable(o, m) && isToForget(o, c, m) {
 		return fmt.Errorf("the decision %s %s stands, and its Machine is there", c.Kind, c.Target)
 	}
 	o = withoutForgotten(o)
@@ -60,25 +58,29 @@ func factsOf(o plan.Observed, kind plan.ChoiceKind, member string) string {
 	return choice.Digest(facts)
 }
 
-// isForgotten: a person decided, of this very machine, that nothing waits for its infrastructure. It is being deleted, nothing holds it, no
-// member is on it, and none can come.
+// isForgotten: a person decided, of this very machine, that nothing waits for its infrastructure, or declared it off, and nothing is left to
+// do there.
 func isForgotten(o plan.Observed, m plan.Machine) bool {
-	if !isReleased(m) || ours(o.Etcd) && !o.Etcd.Known || mayStillAdd(o, m) || len(membersOn(o, m.Name)) > 0 {
+	chosen := slices.ContainsFunc(o.Choices, func(c plan.Choice) bool { return isToForget(o, c, m) })
+	return isForgettable(o, m) && (m.Off || chosen)
+}
+
+// isForgettable: a machine of a group that stays is being deleted, nothing holds it, no member is on it, and none can come.
+func isForgettable(o plan.Observed, m plan.Machine) bool {
+	if o.Group.Deleting || !o.Group.Initialized || ours(o.Etcd) && !o.Etcd.Known {
 		return false
 	}
-	right := choice.Digest(choice.Facts{
-		Kind: string(plan.ForgetMachine), Group: o.Group.Name, Target: m.Name, Created: m.Created,
-	})
-	return slices.ContainsFunc(o.Choices, func(c plan.Choice) bool {
-		return c.Kind == plan.ForgetMachine && c.Target == m.Name && c.Digest == right
-	})
+	return isReleased(m) && !mayStillAdd(o, m) && len(membersOn(o, m.Name)) == 0
+}
+
+// isToForget: a decision says that nothing waits for the infrastructure of this very machine.
+func isToForget(o plan.Observed, c plan.Choice, m plan.Machine) bool {
+	facts := choice.Facts{Kind: string(plan.ForgetMachine), Group: o.Group.Name, Target: m.Name, Created: m.Created}
+	return c.Kind == plan.ForgetMachine && c.Target == m.Name && c.Digest == choice.Digest(facts)
 }
 
 // withoutForgotten are the facts without the machines that nothing waits for any more. Their names stay taken.
 func withoutForgotten(o plan.Observed) plan.Observed {
-	if o.Group.Deleting || !o.Group.Initialized {
-		return o
-	}
 	rest := o
 	rest.Machines, rest.Cluster.Names = nil, slices.Clone(o.Cluster.Names)
 	for _, m := range o.Machines {

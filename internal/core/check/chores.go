@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// checkWrite allows what is kept beside machines to be written: only what is not as it should be and nobody else must do;
+// checkWrite allows what is kept beside machines to be written: only what is not as it should be and what no other must do;
 // what belongs in the cluster only while that answers.
 func checkWrite(o plan.Observed, s plan.Step) error {
 	for _, c := range o.Cluster.Chores {

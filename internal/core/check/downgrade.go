@@ -29,7 +29,7 @@ func checkEnableDowngrade(o plan.Observed, s plan.Step) error {
 	}
 	for _, m := range o.Etcd.Members {
 		if m.Learner {
-			return fmt.Errorf("member %s is a learner: etcd is lowered when nobody joins", m.ID)
+			return fmt.Errorf("member %s is a learner: etcd is lowered when no member joins", m.ID)
 		}
 		if data := dataOf(m); version.CompareMinor(data, version.Version{Major: want.Major, Minor: want.Minor + 1}) != 0 {
 			return fmt.Errorf("member %s keeps data of %s: one minor version at a time", m.ID, data)

@@ -26,7 +26,7 @@ func isOutdated(m plan.Machine) bool { return m.Outdated != "" }
 // needsReplacement: no update in place can remove all differences.
 func needsReplacement(m plan.Machine) bool { return m.NeedsReplacement != "" }
 
-// isUnanswered: nobody has answered yet whether an update in place can remove all differences.
+// isUnanswered: there is no answer yet whether an update in place can remove all differences.
 func isUnanswered(m plan.Machine) bool { return m.Unanswered != "" }
 
 // isMarked: a health check or a person wants the machine replaced.

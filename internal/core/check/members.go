@@ -29,7 +29,7 @@ func checkMembersGo(o plan.Observed, gone plan.Machine) error {
 	return nil
 }
 
-// mayVote: a voter is on the machine, or one that nobody has placed may be.
+// mayVote: a voter is on the machine, or one of no known machine may be.
 func mayVote(o plan.Observed, m plan.Machine) bool {
 	for _, e := range o.Etcd.Members {
 		if mayBeOn(o, e, m) {
@@ -39,7 +39,7 @@ func mayVote(o plan.Observed, m plan.Machine) bool {
 	return votersOn(o, m.Name) > 0
 }
 
-// mayBeOn: the member is a voter that nobody has placed, and this may be its place. One
+// mayBeOn: the member is a voter of no known machine, and this may be its place. One
 // that has started is named after its Node.
 func mayBeOn(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	if _, err := machineNamed(o, e.Machine); err == nil || e.Learner || isHeld(m) || m.Gone {
@@ -64,7 +64,7 @@ func mayBeCalled(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	return !isUp(m) || e.Name == m.Host
 }
 
-// learnerMayBeOn: the member is a learner that nobody has placed, and this may be its place.
+// learnerMayBeOn: the member is a learner of no known machine, and this may be its place.
 func learnerMayBeOn(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	switch {
 	case !e.Learner, e.Placeholder, isHeld(m), m.Gone:
@@ -75,7 +75,7 @@ func learnerMayBeOn(o plan.Observed, e plan.Member, m plan.Machine) bool {
 	return mayBeCalled(o, e, m)
 }
 
-// checkNoOrphan refuses to let a machine go that may hold a voter nobody has placed.
+// checkNoOrphan refuses to let a machine go that may hold a voter of no known machine.
 func checkNoOrphan(o plan.Observed, gone plan.Machine) error {
 	for _, e := range o.Etcd.Members {
 		if mayBeOn(o, e, gone) {
@@ -173,8 +173,8 @@ func mayStillAdd(o plan.Observed, m plan.Machine) bool {
 	return canJoin(m) && o.Now.Sub(since) < addLimit(o)
 }
 
-// worst counts the voters as they may turn out when all that leave and are held by nobody are
-// gone, and those that no machine holds, but one member and with one more machine that goes; those proven healthy, and all.
+// worst counts the voters as they may turn out when all that leave and are not held are gone, and those that no machine holds. One
+// member and one more machine go besides. It returns those proven healthy, and all.
 func worst(o plan.Observed, but, going string) (alive, all int) {
 	alive, all = ballot(o, but)
 	for _, m := range o.Machines {
@@ -409,7 +409,7 @@ func checkOnNone(o plan.Observed, m plan.Member) error {
 	return nil
 }
 
-// isDoomed: the member is a learner that nobody has placed, and of the machines that may still
+// isDoomed: the member is a learner of no known machine, and of the machines that may still
 // add one, there being some, nothing holds any.
 func isDoomed(o plan.Observed, e plan.Member) bool {
 	if _, err := machineNamed(o, e.Machine); err == nil || !e.Learner {

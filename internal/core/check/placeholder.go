@@ -16,7 +16,7 @@ func checkListChange(o plan.Observed, s plan.Step) error {
 	return checkRemoveMember(o, s)
 }
 
-// checkAddPlaceholder allows a placeholder where it keeps out a machine that goes, and nobody but the machines that join waits for it.
+// checkAddPlaceholder allows a placeholder where it keeps out a machine that goes, and only the machines that join wait for it.
 func checkAddPlaceholder(o plan.Observed, s plan.Step) error {
 	if err := checkMembership(o); err != nil {
 		return err

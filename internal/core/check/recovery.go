@@ -20,7 +20,7 @@ func checkRecovery(o plan.Observed, s plan.Step) error {
 	r := o.Recovery
 	switch {
 	case r.Seed == "" || r.Approved.IsZero():
-		return errors.New("nobody has approved a recovery with a seed")
+		return errors.New("a recovery with a seed is not approved")
 	case !ours(o.Etcd):
 		return errors.New("etcd does not run on these machines")
 	case r.Begun == (s.Verb == plan.BeginRecovery):
@@ -119,6 +119,9 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 	}
 	if o.Cluster.Reachable {
 		return errors.New("an API server answers: another cluster would begin beside its own")
+	}
+	if since := o.Cluster.SilentSince; since.IsZero() || o.Now.Sub(since) < time.Minute {
+		return errors.New("the endpoint has not been silent for long: another cluster may run there")
 	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)

@@ -86,7 +86,7 @@ func checkChangeable(o plan.Observed, m plan.Machine) error {
 	case !isOutdated(m):
 		return fmt.Errorf("%s is as wanted", m.Name)
 	case isUnanswered(m):
-		return fmt.Errorf("nobody knows whether %s can be changed in place: %s", m.Name, m.Unanswered)
+		return fmt.Errorf("it is not known whether %s can be changed in place: %s", m.Name, m.Unanswered)
 	case needsReplacement(m):
 		return fmt.Errorf("%s cannot be changed in place: %s", m.Name, m.NeedsReplacement)
 	case !isUp(m):
@@ -144,7 +144,7 @@ func checkRecord(o plan.Observed, s plan.Step) error {
 	return err
 }
 
-// checkDrop allows an update that failed to be forgotten when nobody wants it.
+// checkDrop allows an update that failed to be forgotten when it is not wanted.
 func checkDrop(o plan.Observed, s plan.Step) error {
 	m, err := machineNamed(o, s.Machine)
 	switch {
@@ -170,7 +170,7 @@ func beingUpdated(o plan.Observed, but string) string {
 	return ""
 }
 
-// checkNobodyUpdated: nobody joins while a machine is updated in place, but where the beginning cannot be made whole before others are
+// checkNobodyUpdated: no machine joins while a machine is updated in place, but where the beginning cannot be made whole before others are
 // repaired.
 func checkNobodyUpdated(o plan.Observed) error {
 	if name := carriedOut(o, ""); name != "" {

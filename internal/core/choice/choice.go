@@ -13,8 +13,8 @@ import (
 // digestLength is how many hexadecimal digits a digest has.
 const digestLength = 16
 
-// Facts are what a decision rests on: what is chosen, and of a member the voters and the machines, of a machine its creation. How healthy others are is not among them: the rules and
-// the second key look at that when it is done.
+// Facts are what a decision rests on: what is chosen, and of a member the voters and the machines, of a machine its creation. How healthy
+// others are is not among them: the rules and the second key look at that when it is done.
 type Facts struct {
 	Kind     string
 	Group    string

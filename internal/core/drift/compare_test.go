@@ -42,7 +42,8 @@ func TestLists(t *testing.T) {
 		{"flags: two of a name, the same", flags(args("v=1", "v=2", "a=1"), args("a=1", "v=1", "v=2")), ""},
 		{"flags: two of a name, in another order", flags(args("v=1", "v=2"), args("v=2", "v=1")), at + `[v]: ["1","2"], wanted ["2","1"]`},
 
-		{"sets: the same in another order and twice", func(s *scene) { s.cluster.APIServer.CertSANs = []string{"b.example", "a.example", "b.example"} }, ""},
+		{"sets: the same in another order and twice",
+			func(s *scene) { s.cluster.APIServer.CertSANs = []string{"b.example", "a.example", "b.example"} }, ""},
 		{"sets: one more", func(s *scene) { s.cluster.APIServer.CertSANs = []string{"b.example", "a.example", "c"} },
 			`S.clusterConfiguration.apiServer.certSANs: ["a.example","b.example"], wanted ["b.example","a.example","c"]`},
 		{"sets: none left", func(s *scene) { s.cluster.APIServer.CertSANs = nil },
@@ -56,24 +57,32 @@ func TestLists(t *testing.T) {
 			s.cluster.Etcd.Local = bootstrapv1.LocalEtcd{PeerCertSANs: []string{"b", "a"}, ServerCertSANs: []string{"d", "c"}}
 		}, ""},
 
-		{"sequences: one more at the end", func(s *scene) { s.want.NTP.Servers = []string{"ntp1", "ntp2", "ntp3"} }, "S.ntp.servers[2]: unset, wanted ntp3"},
-		{"sequences: one more at the beginning", func(s *scene) { s.want.NTP.Servers = []string{"ntp0", "ntp1", "ntp2"} }, "S.ntp.servers[0]: unset, wanted ntp0"},
-		{"sequences: one twice", func(s *scene) { s.want.NTP.Servers = []string{"ntp1", "ntp1", "ntp2"} }, "S.ntp.servers[1]: unset, wanted ntp1"},
+		{"sequences: one more at the end", func(s *scene) { s.want.NTP.Servers = []string{"ntp1", "ntp2", "ntp3"} },
+			"S.ntp.servers[2]: unset, wanted ntp3"},
+		{"sequences: one more at the beginning", func(s *scene) { s.want.NTP.Servers = []string{"ntp0", "ntp1", "ntp2"} },
+			"S.ntp.servers[0]: unset, wanted ntp0"},
+		{"sequences: one twice", func(s *scene) { s.want.NTP.Servers = []string{"ntp1", "ntp1", "ntp2"} },
+			"S.ntp.servers[1]: unset, wanted ntp1"},
 		{"sequences: one less", func(s *scene) { s.want.NTP.Servers = []string{"ntp2"} }, "S.ntp.servers[0]: ntp1, wanted unset"},
-		{"sequences: another order", func(s *scene) { s.want.NTP.Servers = []string{"ntp2", "ntp1"} }, `S.ntp.servers[0]: ["ntp1","ntp2"], wanted ["ntp2","ntp1"]`},
+		{"sequences: another order", func(s *scene) { s.want.NTP.Servers = []string{"ntp2", "ntp1"} },
+			`S.ntp.servers[0]: ["ntp1","ntp2"], wanted ["ntp2","ntp1"]`},
 		{"sequences: of sequences", func(s *scene) { s.want.Mounts[1] = bootstrapv1.MountPoints{"b", "/c"} }, "S.mounts[1][1]: /b, wanted /c"},
-		{"sequences: of objects", func(s *scene) { s.want.DiskSetup.Filesystems[0].Label = "b" }, "S.diskSetup.filesystems[0].label: a, wanted b"},
+		{"sequences: of objects", func(s *scene) { s.want.DiskSetup.Filesystems[0].Label = "b" },
+			"S.diskSetup.filesystems[0].label: a, wanted b"},
 		{"sequences: an object more", func(s *scene) {
 			s.want.DiskSetup.Filesystems = append(s.want.DiskSetup.Filesystems, bootstrapv1.Filesystem{Device: "/dev/b"})
 		}, `S.diskSetup.filesystems[1]: unset, wanted {"device":"/dev/b"}`},
 
 		{"partitions: in another order", func(s *scene) { slices.Reverse(s.want.DiskSetup.Partitions) },
 			`S.diskSetup.partitions: ["/dev/a","/dev/b"], wanted ["/dev/b","/dev/a"]`},
-		{"partitions: one of them changed", func(s *scene) { s.want.DiskSetup.Partitions[1].TableType = "gpt" }, "S.diskSetup.partitions[/dev/b].tableType: unset, wanted gpt"},
+		{"partitions: one of them changed", func(s *scene) { s.want.DiskSetup.Partitions[1].TableType = "gpt" },
+			"S.diskSetup.partitions[/dev/b].tableType: unset, wanted gpt"},
 		{"files: in another order", func(s *scene) { slices.Reverse(s.want.Files) }, `S.files: ["/etc/a","/etc/b"], wanted ["/etc/b","/etc/a"]`},
-		{"files: in another order, and one changed", func(s *scene) { slices.Reverse(s.want.Files); s.want.Files[1].Owner = "me" }, "S.files[/etc/a].owner: root, wanted me"},
+		{"files: in another order, and one changed", func(s *scene) { slices.Reverse(s.want.Files); s.want.Files[1].Owner = "me" },
+			"S.files[/etc/a].owner: root, wanted me"},
 		{"users: in another order", func(s *scene) { slices.Reverse(s.want.Users) }, `S.users: ["admin","guest"], wanted ["guest","admin"]`},
-		{"users: a switch that is off is not one that is unset", func(s *scene) { s.want.Users[1].LockPassword = ptr(false) }, "S.users[guest].lockPassword: unset, wanted false"},
+		{"users: a switch that is off is not one that is unset", func(s *scene) { s.want.Users[1].LockPassword = ptr(false) },
+			"S.users[guest].lockPassword: unset, wanted false"},
 		{"volumes: in another order", func(s *scene) {
 			a, b := bootstrapv1.HostPathMount{Name: "a"}, bootstrapv1.HostPathMount{Name: "b"}
 			s.was.ClusterConfiguration.APIServer.ExtraVolumes = []bootstrapv1.HostPathMount{a, b}
@@ -100,8 +109,9 @@ func TestEmpty(t *testing.T) {
 	empty := bootstrapv1.KubeadmConfigSpec{
 		ClusterConfiguration: bootstrapv1.ClusterConfiguration{
 			FeatureGates: map[string]bool{},
-			APIServer:    bootstrapv1.APIServer{ExtraArgs: []bootstrapv1.Arg{}, ExtraVolumes: []bootstrapv1.HostPathMount{}, ExtraEnvs: &[]bootstrapv1.EnvVar{}, CertSANs: []string{}},
-			Etcd:         bootstrapv1.Etcd{Local: bootstrapv1.LocalEtcd{ExtraEnvs: &[]bootstrapv1.EnvVar{}}},
+			APIServer: bootstrapv1.APIServer{ExtraArgs: []bootstrapv1.Arg{}, ExtraVolumes: []bootstrapv1.HostPathMount{},
+				ExtraEnvs: &[]bootstrapv1.EnvVar{}, CertSANs: []string{}},
+			Etcd: bootstrapv1.Etcd{Local: bootstrapv1.LocalEtcd{ExtraEnvs: &[]bootstrapv1.EnvVar{}}},
 		},
 		InitConfiguration: bootstrapv1.InitConfiguration{SkipPhases: []string{}},
 		JoinConfiguration: bootstrapv1.JoinConfiguration{SkipPhases: []string{}, ControlPlane: &bootstrapv1.JoinControlPlane{}},

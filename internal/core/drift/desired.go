@@ -6,8 +6,8 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// Desired returns what the spec of a machine's KubeadmConfig is once the machine is in all as its control plane wants it, whoever changes
-// it. What is no difference stays as it is written: who is asked about the rest is asked about nothing else. A machine that init has made
+// Desired returns what the spec of a machine's KubeadmConfig is once the machine is in all as its control plane wants it, whatever
+// changes it. What is no difference stays as it is written: a question about the rest is about nothing else. A machine that init has made
 // stays one, unless what only a join would make of it is wanted. Machine.Config must not be nil.
 func Desired(kcp *controlplanev1.KubeadmControlPlane, m Machine) bootstrapv1.KubeadmConfigSpec {
 	was, want := tree(m.Config.Spec), tree(kcp.Spec.KubeadmConfigSpec)
@@ -38,6 +38,7 @@ func Desired(kcp *controlplanev1.KubeadmControlPlane, m Machine) bootstrapv1.Kub
 	if len(compare(spec, was, want)) == 0 {
 		return *out
 	}
-	wanted.ClusterConfiguration, wanted.InitConfiguration, wanted.JoinConfiguration = out.ClusterConfiguration, out.InitConfiguration, out.JoinConfiguration
+	wanted.ClusterConfiguration, wanted.InitConfiguration, wanted.JoinConfiguration = out.ClusterConfiguration, out.InitConfiguration,
+		out.JoinConfiguration
 	return *wanted
 }

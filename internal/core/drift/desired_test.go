@@ -24,21 +24,26 @@ func TestDesired(t *testing.T) {
 			func(was, got bootstrapv1.KubeadmConfigSpec) bool {
 				return same(path{}, []any{tree(was)}, []any{tree(got)})
 			}},
-		{"an argument, of the machine that init made", initialised(), func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = args },
+		{"an argument, of the machine that init made", initialised(),
+			func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = args },
 			func(was, got bootstrapv1.KubeadmConfigSpec) bool {
-				return len(got.ClusterConfiguration.APIServer.ExtraArgs) == 1 && got.InitConfiguration.NodeRegistration.Name == was.InitConfiguration.NodeRegistration.Name &&
+				return len(got.ClusterConfiguration.APIServer.ExtraArgs) == 1 &&
+					got.InitConfiguration.NodeRegistration.Name == was.InitConfiguration.NodeRegistration.Name &&
 					got.ClusterConfiguration.ControlPlaneEndpoint == "10.0.0.1:6443" && got.JoinConfiguration.ControlPlane == nil
 			}},
 		{"a file", initialised(), func(s *bootstrapv1.KubeadmConfigSpec) { s.Files = []bootstrapv1.File{{Path: "/a"}} },
 			func(_, got bootstrapv1.KubeadmConfigSpec) bool {
-				return len(got.Files) == 1 && got.ClusterConfiguration.ControlPlaneEndpoint == "10.0.0.1:6443" && got.JoinConfiguration.ControlPlane == nil
+				return len(got.Files) == 1 && got.ClusterConfiguration.ControlPlaneEndpoint == "10.0.0.1:6443" &&
+					got.JoinConfiguration.ControlPlane == nil
 			}},
 		{"the node's name, of the machine that init made", initialised(), func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.InitConfiguration.NodeRegistration.Name, s.JoinConfiguration.NodeRegistration.Name = "other", "other"
 		}, func(_, got bootstrapv1.KubeadmConfigSpec) bool {
-			return got.JoinConfiguration.ControlPlane != nil && got.JoinConfiguration.NodeRegistration.Name == "other" && !got.InitConfiguration.IsDefined()
+			return got.JoinConfiguration.ControlPlane != nil && got.JoinConfiguration.NodeRegistration.Name == "other" &&
+				!got.InitConfiguration.IsDefined()
 		}},
-		{"the node's name, of a machine that joined", joinedSpec(), func(s *bootstrapv1.KubeadmConfigSpec) { s.JoinConfiguration.NodeRegistration.Name = "other" },
+		{"the node's name, of a machine that joined", joinedSpec(),
+			func(s *bootstrapv1.KubeadmConfigSpec) { s.JoinConfiguration.NodeRegistration.Name = "other" },
 			func(_, got bootstrapv1.KubeadmConfigSpec) bool {
 				return got.JoinConfiguration.NodeRegistration.Name == "other" && got.JoinConfiguration.Discovery.BootstrapToken.Token == "t"
 			}},
@@ -49,7 +54,8 @@ func TestDesired(t *testing.T) {
 			kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.Name = "node"
 			kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.Name = "node"
 			r.change(&kcp.Spec.KubeadmConfigSpec)
-			m := Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{Spec: r.was}, Infrastructure: &unstructured.Unstructured{Object: map[string]any{}}}
+			m := Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{Spec: r.was},
+				Infrastructure: &unstructured.Unstructured{Object: map[string]any{}}}
 			m.Machine.Spec.Version = "v1.36.3"
 			got := Desired(kcp, m)
 			if !r.check(r.was, got) {

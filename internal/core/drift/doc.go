@@ -4,7 +4,7 @@
 // It knows which fields of a group a machine was made from, which of them matter
 // once it is made, and what providers, webhooks and older versions wrote into the
 // record of it. It does not know what is done about a difference, in which order
-// machines are replaced, or how any of this is read and written: time is a
+// machines are replaced, or how any of this is read and written. Time is a
 // parameter, objects are handed in and never changed.
 //
 // Wanted is what a group wants, whatever its kind. Its Compare returns what only a

@@ -56,8 +56,8 @@ func (m Machine) infrastructure() metav1.Object {
 	return m.Infrastructure
 }
 
-// CertificatesEnd is when the certificate of the machine's API server, or of its member of an etcd cluster, expires:
-// what the annotation certificates-expiry says on the Machine, else on the
+// CertificatesEnd is when the certificate of the machine's API server, or of its member of an etcd cluster, expires.
+// It is what the annotation certificates-expiry says on the Machine, else on the
 // bootstrap object, else the Machine's status. Zero: not known.
 func (m Machine) CertificatesEnd() time.Time {
 	for _, annotations := range []map[string]string{m.Machine.Annotations, annotationsOf(m.bootstrap())} {

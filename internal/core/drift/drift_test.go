@@ -80,8 +80,9 @@ func made(kcp *controlplanev1.KubeadmControlPlane, byInit bool) Machine {
 	})
 	return Machine{
 		Machine: &clusterv1.Machine{
-			ObjectMeta: metav1.ObjectMeta{Name: "demo-cp-1", CreationTimestamp: metav1.NewTime(now.Add(-24 * time.Hour)), Annotations: map[string]string{}},
-			Spec:       clusterv1.MachineSpec{Version: kcp.Spec.Version},
+			ObjectMeta: metav1.ObjectMeta{Name: "demo-cp-1", CreationTimestamp: metav1.NewTime(now.Add(-24 * time.Hour)),
+				Annotations: map[string]string{}},
+			Spec: clusterv1.MachineSpec{Version: kcp.Spec.Version},
 		},
 		Config:         &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: *spec},
 		Infrastructure: infrastructure,
@@ -132,7 +133,8 @@ func TestVersion(t *testing.T) {
 	check(t, false, []row{
 		{"nothing changed", func(*scene) {}, ""},
 		{"another version is wanted", func(s *scene) { s.Spec.Version = "v1.36.3" }, "spec.version: v1.35.4, wanted v1.36.3"},
-		{"another build of the same version is wanted", func(s *scene) { s.Spec.Version = "v1.35.4+vendor.2" }, "spec.version: v1.35.4, wanted v1.35.4+vendor.2"},
+		{"another build of the same version is wanted", func(s *scene) { s.Spec.Version = "v1.35.4+vendor.2" },
+			"spec.version: v1.35.4, wanted v1.35.4+vendor.2"},
 		{"only the v is missing on the machine", func(s *scene) { s.Machine.Machine.Spec.Version = "1.35.4" }, ""},
 		{"only the v is missing on the control plane", func(s *scene) { s.Spec.Version = "1.35.4" }, ""},
 		{"the machine has no version", func(s *scene) { s.Machine.Machine.Spec.Version = "" }, "spec.version: unset, wanted v1.35.4"},
@@ -152,7 +154,8 @@ func TestTemplate(t *testing.T) {
 		{"another template is wanted", func(s *scene) { s.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "large" },
 			"spec.machineTemplate.spec.infrastructureRef.name: small, wanted large"},
 		{"a template of another kind is wanted", func(s *scene) { s.Spec.MachineTemplate.Spec.InfrastructureRef.Kind = "BigTemplate" },
-			"spec.machineTemplate.spec.infrastructureRef.kind: LocalMachineTemplate.infrastructure.cluster.x-k8s.io, wanted BigTemplate.infrastructure.cluster.x-k8s.io"},
+			"spec.machineTemplate.spec.infrastructureRef.kind: LocalMachineTemplate.infrastructure.cluster.x-k8s.io, wanted " +
+				"BigTemplate.infrastructure.cluster.x-k8s.io"},
 		{"a template of another group is wanted", func(s *scene) { s.Spec.MachineTemplate.Spec.InfrastructureRef.APIGroup = "b" },
 			"spec.machineTemplate.spec.infrastructureRef.kind: LocalMachineTemplate.infrastructure.cluster.x-k8s.io, wanted LocalMachineTemplate.b"},
 		{"the infrastructure does not say from which template", func(s *scene) {
@@ -175,7 +178,7 @@ func TestDeadlines(t *testing.T) {
 	after := func(at time.Time) func(*scene) {
 		return func(s *scene) { s.Spec.Rollout.After = metav1.NewTime(at) }
 	}
-	// The object is made anew in another management cluster, or from a backup.
+	// The object is made again in another management cluster, or from a backup.
 	moved := func(noted string, at time.Time) func(*scene) {
 		return func(s *scene) {
 			s.Spec.Rollout.After = metav1.NewTime(at)
@@ -210,12 +213,15 @@ func TestDeadlines(t *testing.T) {
 	onConfig := func(s *scene) map[string]string { return s.Config.Annotations }
 	const soon = "spec.rollout.before.certificatesExpiryDays: certificates end "
 	check(t, false, []row{
-		{"before: the certificate ends a second too soon", expiring(30, now.Add(30*day-time.Second), onMachine), soon + "2026-06-01T11:59:59Z, wanted at least 30 days left"},
+		{"before: the certificate ends a second too soon", expiring(30, now.Add(30*day-time.Second), onMachine),
+			soon + "2026-06-01T11:59:59Z, wanted at least 30 days left"},
 		{"before: the certificate has just enough", expiring(30, now.Add(30*day), onMachine), ""},
-		{"before: the KubeadmConfig says it", expiring(30, now.Add(10*day), onConfig), soon + "2026-05-12T12:00:00Z, wanted at least 30 days left"},
+		{"before: the KubeadmConfig says it", expiring(30, now.Add(10*day), onConfig),
+			soon + "2026-05-12T12:00:00Z, wanted at least 30 days left"},
 		{"before: the end is not known", expiring(30, now), ""},
 		{"before: no new machine's certificate would last so long", expiring(365, now.Add(364*day), onMachine), ""},
-		{"before: a new machine's certificate would last a day longer", expiring(364, now.Add(363*day), onMachine), soon + "2027-04-30T12:00:00Z, wanted at least 364 days left"},
+		{"before: a new machine's certificate would last a day longer", expiring(364, now.Add(363*day), onMachine),
+			soon + "2027-04-30T12:00:00Z, wanted at least 364 days left"},
 		{"before: nor with a validity of the user's", func(s *scene) {
 			expiring(90, now.Add(10*day), onMachine)(s)
 			s.Spec.KubeadmConfigSpec.ClusterConfiguration.CertificateValidityPeriodDays = 90
@@ -249,7 +255,8 @@ func TestTheOrder(t *testing.T) {
 	s.Spec.Rollout.After = metav1.NewTime(now.Add(-time.Hour))
 	s.Spec.Rollout.Before.CertificatesExpiryDays = 7
 	s.Config.Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation] = now.Format(time.RFC3339)
-	want := "version infrastructureRef.name clusterConfiguration.certificatesDir joinConfiguration.skipPhases[0] verbosity | after certificatesExpiryDays"
+	want := "version infrastructureRef.name clusterConfiguration.certificatesDir joinConfiguration.skipPhases[0] verbosity | after " +
+		"certificatesExpiryDays"
 	var got []string
 	drift := s.of()
 	for _, d := range drift.Reasons {
@@ -260,7 +267,8 @@ func TestTheOrder(t *testing.T) {
 		got = append(got, d.Field)
 	}
 	text := strings.Join(got, " ")
-	for _, prefix := range []string{"spec.kubeadmConfigSpec.", "spec.machineTemplate.spec.", "spec.rollout.before.", "spec.rollout.", "spec."} {
+	for _, prefix := range []string{"spec.kubeadmConfigSpec.", "spec.machineTemplate.spec.", "spec.rollout.before.", "spec.rollout.",
+		"spec."} {
 		text = strings.ReplaceAll(text, prefix, "")
 	}
 	if text != want {

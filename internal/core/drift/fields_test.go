@@ -23,7 +23,8 @@ type leaf struct {
 // leaves lists all fields of a type that hold a value, down to the last.
 func leaves(typ reflect.Type, steps []int, path, pattern string) []leaf {
 	switch {
-	case typ == reflect.TypeFor[metav1.Time](), typ == reflect.TypeFor[resource.Quantity](), typ == reflect.TypeFor[bootstrapv1.BootstrapTokenString]():
+	case typ == reflect.TypeFor[metav1.Time](), typ == reflect.TypeFor[resource.Quantity](),
+		typ == reflect.TypeFor[bootstrapv1.BootstrapTokenString]():
 		return []leaf{{slices.Clone(steps), path, pattern}}
 	}
 	switch typ.Kind() {

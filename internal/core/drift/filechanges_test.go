@@ -24,30 +24,37 @@ func TestFiles(t *testing.T) {
 		replacing string // why it takes another machine, in part; empty: it does not
 		files     string // those that an upgrade writes
 	}{
-		"another content":           {list(file(audit, "hunter2"), file("/b", "b")), list(file(audit, "hunter3"), file("/b", "b")), "", audit},
-		"one more":                  {list(file("/b", "b")), list(file("/a", "hunter2"), file("/b", "b")), "", "/a"},
-		"two, in another order":     {list(file("/a", "a"), file("/b", "b")), list(file("/b", "hunter2"), file("/a", "a")), "", "/b"},
-		"one less":                  {list(file("/a", "hunter2"), file("/b", "b")), list(file("/b", "b")), "files[/a]: ", ""},
-		"the order alone":           {list(file("/a", "a"), file("/b", "b")), list(file("/b", "b"), file("/a", "a")), "it depends on the file", ""},
-		"its owner":                 {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Owner = "me" })), "", "/a"},
-		"its permissions":           {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "0600" })), "", "/a"},
-		"no permissions":            {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "u+x" })), "permissions", ""},
-		"set-user-ID":               {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "4755" })), "permissions", ""},
-		"its encoding":              {list(file("/a", "a")), list(with(file("/a", "YQ=="), func(f *bootstrapv1.File) { f.Encoding = bootstrapv1.Base64 })), "", "/a"},
-		"from a secret":             {list(file("/a", "a")), list(with(file("/a", ""), from("k"))), "", "/a"},
-		"from another key":          {list(with(file("/a", ""), from("k"))), list(with(file("/a", ""), from("l"))), "", "/a"},
-		"appended":                  {list(file("/a", "a")), list(with(file("/a", "b"), appended)), "appended", ""},
-		"appended before":           {list(with(file("/a", "b"), appended)), list(file("/a", "b")), "appended", ""},
-		"one more, appended":        {nil, list(with(file("/a", "b"), appended)), "appended", ""},
-		"in two pieces":             {list(file("/a", "a")), list(file("/a", "a"), with(file("/a", "b"), appended)), "more than one piece", ""},
-		"a template":                {list(file("/a", "a")), list(with(file("/a", "b"), func(f *bootstrapv1.File) { f.ContentFormat = bootstrapv1.FileContentFormatTemplate })), "first boot", ""},
+		"another content":       {list(file(audit, "hunter2"), file("/b", "b")), list(file(audit, "hunter3"), file("/b", "b")), "", audit},
+		"one more":              {list(file("/b", "b")), list(file("/a", "hunter2"), file("/b", "b")), "", "/a"},
+		"two, in another order": {list(file("/a", "a"), file("/b", "b")), list(file("/b", "hunter2"), file("/a", "a")), "", "/b"},
+		"one less":              {list(file("/a", "hunter2"), file("/b", "b")), list(file("/b", "b")), "files[/a]: ", ""},
+		"the order alone": {list(file("/a", "a"), file("/b", "b")), list(file("/b", "b"), file("/a", "a")), "it depends on the file",
+			""},
+		"its owner": {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Owner = "me" })), "", "/a"},
+		"its permissions": {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "0600" })),
+			"", "/a"},
+		"no permissions": {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "u+x" })),
+			"permissions", ""},
+		"set-user-ID": {list(file("/a", "a")), list(with(file("/a", "a"), func(f *bootstrapv1.File) { f.Permissions = "4755" })),
+			"permissions", ""},
+		"its encoding": {list(file("/a", "a")),
+			list(with(file("/a", "YQ=="), func(f *bootstrapv1.File) { f.Encoding = bootstrapv1.Base64 })), "", "/a"},
+		"from a secret":      {list(file("/a", "a")), list(with(file("/a", ""), from("k"))), "", "/a"},
+		"from another key":   {list(with(file("/a", ""), from("k"))), list(with(file("/a", ""), from("l"))), "", "/a"},
+		"appended":           {list(file("/a", "a")), list(with(file("/a", "b"), appended)), "appended", ""},
+		"appended before":    {list(with(file("/a", "b"), appended)), list(file("/a", "b")), "appended", ""},
+		"one more, appended": {nil, list(with(file("/a", "b"), appended)), "appended", ""},
+		"in two pieces":      {list(file("/a", "a")), list(file("/a", "a"), with(file("/a", "b"), appended)), "more than one piece", ""},
+		"a template": {list(file("/a", "a")),
+			list(with(file("/a", "b"), func(f *bootstrapv1.File) { f.ContentFormat = bootstrapv1.FileContentFormatTemplate })), "first boot", ""},
 		"filled in":                 {list(file("/a", "a")), list(file("/a", "{{ ds.meta_data.name }}")), "first boot", ""},
 		"kubeadm's":                 {nil, list(file("/etc/kubernetes/pki/ca.crt", "a")), "certificates are renewed there", ""},
 		"in a folder with patches":  {nil, list(file("/patches/etcd.yaml", "a")), "kubeadm used it", ""},
 		"in another certificateDir": {nil, list(file("/my/pki/ca.crt", "a")), "kubeadm used it", ""},
 		"among etcd's data":         {nil, list(file("/my/etcd/member/a", "a")), "it is etcd's", ""},
 		"one of two cannot be":      {nil, list(file("/a", "a"), file("/run/a", "a")), "files[/run/a]", "/a"},
-		"that stays as it was":      {list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "c")), list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "d")), "", "/c"},
+		"that stays as it was": {list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "c")),
+			list(with(file("/a", "{{ a }}"), appended), file("/run/b", "b"), file("/c", "d")), "", "/c"},
 	} {
 		for _, byInit := range []bool{true, false} {
 			at := fmt.Sprintf("%s, made by init %t", name, byInit)
@@ -60,7 +67,8 @@ func TestFiles(t *testing.T) {
 			spec.Files = test.want
 			found := Of(kcp, m, now)
 			got := found.ReplacingText()
-			if (got == "") != (test.replacing == "") || !strings.Contains(got, test.replacing) || !found.OnNode() || strings.Contains(found.String(), "hunter") {
+			if (got == "") != (test.replacing == "") || !strings.Contains(got, test.replacing) || !found.OnNode() ||
+				strings.Contains(found.String(), "hunter") {
 				t.Errorf("%s: %q, want %q; %s", at, got, test.replacing, found)
 			}
 			g := Goal{}.WithFiles(spec)
@@ -119,7 +127,8 @@ func TestGoalOfFiles(t *testing.T) {
 			t.Errorf("%s is wanted, and written are %v", name, files)
 		}
 	}
-	if !read.DoubtFiles(&m.Config.Spec) || read.DoubtFiles(before) != true || first.DoubtFiles(made(controlPlane(), true).Config.Spec.DeepCopy()) {
+	if !read.DoubtFiles(&m.Config.Spec) || read.DoubtFiles(before) != true ||
+		first.DoubtFiles(made(controlPlane(), true).Config.Spec.DeepCopy()) {
 		t.Error("what is in doubt is not told")
 	}
 }

@@ -148,8 +148,8 @@ func (g Goal) RecordFiles(config *bootstrapv1.KubeadmConfigSpec) {
 	g.DoubtFiles(config)
 }
 
-// DoubtFiles has what a machine was made from say that it is not known what those of its files hold that the goal has another way: nobody
-// heard whether they were written. It reports whether there are such.
+// DoubtFiles has what a machine was made from say that it is not known what those of its files hold that the goal has another way: there
+// is no report that they were written. It reports whether there are such.
 func (g Goal) DoubtFiles(config *bootstrapv1.KubeadmConfigSpec) bool {
 	doubted := false
 	for _, goal := range g.KubeadmConfig.Files {
@@ -164,7 +164,7 @@ func (g Goal) DoubtFiles(config *bootstrapv1.KubeadmConfigSpec) bool {
 	return doubted
 }
 
-// unknownFile is a file of which nobody knows what it holds: no user wants one like it.
+// unknownFile is a file whose content is not known: no user wants one like it.
 func unknownFile(path string) bootstrapv1.File {
 	return bootstrapv1.File{Path: path, Owner: "unknown:unknown"}
 }

@@ -37,7 +37,9 @@ func TestInlineHash(t *testing.T) {
 		{"keys in another order", `{"disks":[{"fast":true,"size":"1Gi"}],"cpu":2}`, true},
 		{"other formatting", "{ \"cpu\": 2.0,\n\t\"disks\": [ {\"size\":\"1\\u0047i\", \"fast\":true} ] }", true},
 		{"another version of the API", `{"apiVersion":"infra.example/v2","kind":"Box","spec":` + given + `}`, true},
-		{"metadata and status", `{"apiVersion":"infra.example/v1","kind":"Box","metadata":{"name":"a","labels":{"a":"b"}},"status":{"ready":true},"spec":` + given + `}`, true},
+		{"metadata and status",
+			`{"apiVersion":"infra.example/v1","kind":"Box","metadata":{"name":"a","labels":{"a":"b"}},"status":{"ready":true},"spec":` + given + `}`,
+			true},
 		{"another kind", `{"apiVersion":"infra.example/v1","kind":"Crate","spec":` + given + `}`, false},
 		{"another group", `{"apiVersion":"infra/v1","kind":"Box","spec":` + given + `}`, false},
 		{"a field beside spec", `{"apiVersion":"infra.example/v1","kind":"Box","size":1,"spec":` + given + `}`, false},
@@ -72,7 +74,8 @@ func TestCompareInline(t *testing.T) {
 		{"made from it", `{"a":1}`, `{"a":1}`, `{"a":1}`, ""},
 		{"made from it, and changed by its provider", `{"a":1}`, `{"a":2,"b":3}`, `{"a":1}`, ""},
 		{"made from another value", `{"a":1}`, `{"a":1}`, `{"a":2}`, "P.spec.a: 1, wanted 2"},
-		{"made from another, and several fields", `{"a":1,"b":{"c":"x","d":"y"}}`, `{"a":1,"b":{"c":"x","d":"y"}}`, `{"a":2,"b":{"c":"z","d":"y"}}`,
+		{"made from another, and several fields", `{"a":1,"b":{"c":"x","d":"y"}}`, `{"a":1,"b":{"c":"x","d":"y"}}`,
+			`{"a":2,"b":{"c":"z","d":"y"}}`,
 			"P.spec.a: 1, wanted 2; P.spec.b.c: x, wanted z"},
 		{"made from more", `{"a":1,"b":2}`, `{"a":1,"b":2}`, `{"a":1}`, "P changed"},
 		{"made from another, and its provider wrote today's", `{"a":1}`, `{"a":2}`, `{"a":2}`, "P changed"},
@@ -86,8 +89,10 @@ func TestCompareInline(t *testing.T) {
 		{"by hand: another type", byHand, `{"a":"1"}`, `{"a":{"b":1}}`, `P.spec.a: 1, wanted {"b":1}`},
 		{"by hand: text is not a number", byHand, `{"a":"1"}`, `{"a":1}`, "P.spec.a changed"},
 		{"by hand: a number is a number", byHand, `{"a":1.0}`, `{"a":1}`, ""},
-		{"by hand: large numbers", byHand, `{"a":9007199254740993}`, `{"a":9007199254740992}`, "P.spec.a: 9007199254740993, wanted 9007199254740992"},
-		{"by hand: what is empty is not given", byHand, `{"a":"x","b":{"c":1},"d":[1],"e":1,"f":1}`, `{"a":"","b":{},"d":[],"e":null,"f":{}}`, ""},
+		{"by hand: large numbers", byHand, `{"a":9007199254740993}`, `{"a":9007199254740992}`,
+			"P.spec.a: 9007199254740993, wanted 9007199254740992"},
+		{"by hand: what is empty is not given", byHand, `{"a":"x","b":{"c":1},"d":[1],"e":1,"f":1}`, `{"a":"","b":{},"d":[],"e":null,"f":{}}`,
+			""},
 		{"by hand: off, and not written", byHand, `{}`, `{"a":false,"b":0}`, ""},
 		{"by hand: off, and on", byHand, `{"a":true,"b":1}`, `{"a":false,"b":0}`, "P.spec.a: true, wanted false; P.spec.b: 1, wanted 0"},
 		{"by hand: on, and not written", byHand, `{}`, `{"a":true}`, "P.spec.a: unset, wanted true"},
@@ -96,7 +101,8 @@ func TestCompareInline(t *testing.T) {
 		{"by hand: an element less", byHand, `{"a":["x","y"]}`, `{"a":["x"]}`, `P.spec.a: ["x","y"], wanted ["x"]`},
 		{"by hand: no list", byHand, `{}`, `{"a":["x"]}`, `P.spec.a: unset, wanted ["x"]`},
 		{"by hand: another order", byHand, `{"a":["x","y"]}`, `{"a":["y","x"]}`, "P.spec.a[0]: x, wanted y; P.spec.a[1]: y, wanted x"},
-		{"by hand: rules of kubeadmConfigSpec do not count", byHand, `{"node":{"discovery":"x"},"certSANs":["x","y"]}`, `{"node":{"discovery":"y"},"certSANs":["y","x"]}`,
+		{"by hand: rules of kubeadmConfigSpec do not count", byHand, `{"node":{"discovery":"x"},"certSANs":["x","y"]}`,
+			`{"node":{"discovery":"y"},"certSANs":["y","x"]}`,
 			"P.spec.certSANs[0]: x, wanted y; P.spec.certSANs[1]: y, wanted x; P.spec.node.discovery: x, wanted y"},
 		{"by hand: another kind", byHand, `{"apiVersion":"infra.example/v1","kind":"Crate","spec":{"a":1}}`, `{"a":2}`,
 			"P.kind: Crate.infra.example, wanted Box.infra.example"},
@@ -104,7 +110,8 @@ func TestCompareInline(t *testing.T) {
 		{"by hand: another version of the API", byHand, `{"apiVersion":"infra.example/v2","kind":"Box","spec":{"a":1}}`, `{"a":1}`, ""},
 		{"by hand: metadata and status", byHand, `{"apiVersion":"infra.example/v1","kind":"Box","metadata":{"name":"x"}}`,
 			`{"apiVersion":"infra.example/v1","kind":"Box","metadata":{"name":"y","labels":{"a":"b"}},"status":{"a":1}}`, ""},
-		{"by hand: a field beside spec", byHand, `{"apiVersion":"infra.example/v1","kind":"Box","a":1}`, `{"apiVersion":"infra.example/v1","kind":"Box","a":2}`, "P.a: 1, wanted 2"},
+		{"by hand: a field beside spec", byHand, `{"apiVersion":"infra.example/v1","kind":"Box","a":1}`,
+			`{"apiVersion":"infra.example/v1","kind":"Box","a":2}`, "P.a: 1, wanted 2"},
 	} {
 		p := newPlain()
 		p.m.Infrastructure, p.w.Inline = box(t, r.has), box(t, r.given)
@@ -142,7 +149,8 @@ func TestInlineSecrets(t *testing.T) {
 		{"cloud-init", "userData", `"hunter2"`, `"swordfish"`, " changed"},
 		{"below such a name", "credentials", `{"a":"hunter2"}`, `{"a":"swordfish"}`, ".a changed"},
 		{"in a list of such a name", "sshKeys", `["hunter2"]`, `["swordfish"]`, "[0] changed"},
-		{"of a name and a value", "options", `[{"name":"token","value":"hunter2"}]`, `[{"name":"token","value":"swordfish"}]`, "[0].value changed"},
+		{"of a name and a value", "options", `[{"name":"token","value":"hunter2"}]`, `[{"name":"token","value":"swordfish"}]`,
+			"[0].value changed"},
 		{"a field hidden in kubeadmConfigSpec too", "bootCommands", `["hunter2"]`, `["swordfish"]`, "[0] changed"},
 		{"a list of another length", "options", `[{"value":"hunter2","b":1}]`, `[{"value":"swordfish"},{"value":"swordfish"}]`,
 			`: [{"b":1,"value":"(not shown)"}], wanted [{"value":"(not shown)"},{"value":"(not shown)"}]`},
@@ -170,8 +178,9 @@ func TestInlineSecrets(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"clientSecret": true, "apiKey": true, "basicAuth": true, "passphrase": true, "value": true, "environment": true, "contentBase64": true,
-		"startupScript": true, "runCommand": true, "UserData": true, "customData": true, "vendorData": true, "cloudInit": true, "ignitionConfig": true,
-		"password": true, "token": true, "cpu": false, "datacenter": false, "image": false, "zone": false,
+		"startupScript": true, "runCommand": true, "UserData": true, "customData": true, "vendorData": true, "cloudInit": true,
+		"ignitionConfig": true,
+		"password":       true, "token": true, "cpu": false, "datacenter": false, "image": false, "zone": false,
 	} {
 		if got := (path{foreign: true}).member(name).hidden; got != want {
 			t.Errorf("a field called %s is hidden: %t", name, got)
@@ -179,6 +188,7 @@ func TestForeignNames(t *testing.T) {
 	}
 	check(t, false, []row{
 		{"a field known to hold none", func(s *scene) { s.want.NTP.Servers[1] = "a://b@c" }, "S.ntp.servers[1]: ntp2, wanted a://b@c"},
-		{"a name known to hold none", func(s *scene) { s.want.Users[1].SSHAuthorizedKeys = []string{"a"} }, "S.users[guest].sshAuthorizedKeys[0]: unset, wanted a"},
+		{"a name known to hold none", func(s *scene) { s.want.Users[1].SSHAuthorizedKeys = []string{"a"} },
+			"S.users[guest].sshAuthorizedKeys[0]: unset, wanted a"},
 	})
 }

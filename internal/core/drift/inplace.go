@@ -18,7 +18,7 @@ import (
 // OriginAnnotation on an object of a machine lists what of it came from its
 // group, as JSON: the keys of labels and annotations, on a Machine also
 // taints and readiness gates. What is listed and no longer wanted is removed;
-// all else stays, whoever set it.
+// all else stays.
 const OriginAnnotation = "controlplane.cluster.x-k8s.io/quorate-origin"
 
 // nodeDeletionSeconds is what Cluster API's webhook sets where a Machine says nothing.
@@ -139,7 +139,8 @@ func (w Wanted) annotations() map[string]string {
 // way, and neither a template nor OriginAnnotation has a say in it.
 func reserved(key string) bool {
 	switch key {
-	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation, controlplanev1.CreatedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
+	case upstream.PreTerminateHookCleanupAnnotation, upstream.RemediationForAnnotation, controlplanev1.MemberRemovedAnnotation,
+		controlplanev1.CreatedAnnotation, OriginAnnotation, ProviderSpecAnnotation,
 		clusterv1.ClusterNameLabel, clusterv1.MachineControlPlaneLabel, clusterv1.MachineControlPlaneNameLabel, etcdclusterv1alpha1.MachineLabel:
 		return true
 	}

@@ -60,7 +60,8 @@ func carried(c Changes) map[string]bool {
 		out[strings.TrimSpace("gate "+gate.ConditionType+" "+string(gate.Polarity))] = true
 	}
 	for name, seconds := range map[string]*int32{
-		"drain": c.Machine.Deletion.NodeDrainTimeoutSeconds, "detach": c.Machine.Deletion.NodeVolumeDetachTimeoutSeconds, "deletion": c.Machine.Deletion.NodeDeletionTimeoutSeconds,
+		"drain": c.Machine.Deletion.NodeDrainTimeoutSeconds, "detach": c.Machine.Deletion.NodeVolumeDetachTimeoutSeconds,
+		"deletion": c.Machine.Deletion.NodeDeletionTimeoutSeconds,
 	} {
 		if seconds != nil {
 			out[fmt.Sprintf("%s %d", name, *seconds)] = true
@@ -133,14 +134,21 @@ func TestInPlace(t *testing.T) {
 		{"a taint's effect", func(s *scene) { s.Spec.MachineTemplate.Spec.Taints[0].Effect = "NoExecute" },
 			"+taint gpu=:NoExecute Always, -taint gpu=:NoSchedule Always"},
 		{"no more taints", func(s *scene) { s.Spec.MachineTemplate.Spec.Taints = nil }, "-taint gpu=:NoSchedule Always"},
-		{"another readiness gate", func(s *scene) { s.Spec.MachineTemplate.Spec.ReadinessGates[0].ConditionType = "Yours" }, "+gate Yours, -gate Mine"},
-		{"a readiness gate the other way", func(s *scene) { s.Spec.MachineTemplate.Spec.ReadinessGates[0].Polarity = "Negative" }, "+gate Mine Negative, -gate Mine"},
-		{"the drain's timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr(int32(6)) }, "+drain 6, -drain 5"},
+		{"another readiness gate", func(s *scene) { s.Spec.MachineTemplate.Spec.ReadinessGates[0].ConditionType = "Yours" },
+			"+gate Yours, -gate Mine"},
+		{"a readiness gate the other way", func(s *scene) { s.Spec.MachineTemplate.Spec.ReadinessGates[0].Polarity = "Negative" },
+			"+gate Mine Negative, -gate Mine"},
+		{"the drain's timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr(int32(6)) },
+			"+drain 6, -drain 5"},
 		{"no drain's timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = nil }, "-drain 5"},
-		{"the volumes' timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = ptr(int32(7)) }, "+detach 7"},
-		{"the node's timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr(int32(8)) }, "+deletion 8, -deletion 10"},
-		{"the node's timeout: default, written out", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr(int32(10)) }, ""},
-		{"the node's timeout: no webhook wrote the default", func(s *scene) { s.Machine.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds = nil }, ""},
+		{"the volumes' timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = ptr(int32(7)) },
+			"+detach 7"},
+		{"the node's timeout", func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr(int32(8)) },
+			"+deletion 8, -deletion 10"},
+		{"the node's timeout: default, written out",
+			func(s *scene) { s.Spec.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr(int32(10)) }, ""},
+		{"the node's timeout: no webhook wrote the default", func(s *scene) { s.Machine.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds = nil },
+			""},
 	})
 }
 
@@ -166,13 +174,16 @@ func TestNewMachine(t *testing.T) {
 	s.Spec.MachineTemplate.ObjectMeta.Annotations[hook] = "forged"
 	s.Spec.MachineTemplate.ObjectMeta.Annotations[controlplanev1.RemediationForAnnotation] = "forged"
 	s.Spec.MachineTemplate.ObjectMeta.Annotations[OriginAnnotation] = "forged"
-	s.Spec.MachineTemplate.Spec.ReadinessGates = append(s.Spec.MachineTemplate.Spec.ReadinessGates, clusterv1.MachineReadinessGate{ConditionType: "EtcdPodHealthy", Polarity: "Negative"})
+	s.Spec.MachineTemplate.Spec.ReadinessGates = append(s.Spec.MachineTemplate.Spec.ReadinessGates,
+		clusterv1.MachineReadinessGate{ConditionType: "EtcdPodHealthy", Polarity: "Negative"})
 	empty := Machine{Machine: &clusterv1.Machine{}, Config: &bootstrapv1.KubeadmConfig{}, Infrastructure: &unstructured.Unstructured{}}
 	c := InPlace(s.KubeadmControlPlane, "demo", empty)
 	labels := map[string]string{
-		"team": "a", clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "", clusterv1.MachineControlPlaneNameLabel: "demo-cp",
+		"team": "a", clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "",
+		clusterv1.MachineControlPlaneNameLabel: "demo-cp",
 	}
-	onMachine := map[string]string{"note": "b", hook: "", OriginAnnotation: `{"labels":["team"],"annotations":["note"],"taints":["gpu:NoSchedule"],"readinessGates":["EtcdPodHealthy","Mine"]}`}
+	onMachine := map[string]string{"note": "b", hook: "",
+		OriginAnnotation: `{"labels":["team"],"annotations":["note"],"taints":["gpu:NoSchedule"],"readinessGates":["EtcdPodHealthy","Mine"]}`}
 	elsewhere := map[string]string{"note": "b", OriginAnnotation: `{"labels":["team"],"annotations":["note"]}`}
 	for name, pair := range map[string][2]Metadata{
 		"Machine":        {c.Machine.Metadata, {labels, onMachine, true}},
@@ -184,18 +195,21 @@ func TestNewMachine(t *testing.T) {
 			t.Errorf("%s gets\n%v\nwant\n%v", name, got, want)
 		}
 	}
-	if got, want := gates(c), "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy EtcdPodHealthy EtcdMemberHealthy Mine"; got != want {
+	if got, want := gates(c), "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy "+
+		"EtcdPodHealthy EtcdMemberHealthy Mine"; got != want {
 		t.Errorf("its gates are %s", got)
 	}
 	if !c.Machine.Differs {
 		t.Error("an empty machine is as wanted")
 	}
 	s.cluster.Etcd.External.Endpoints = []string{"https://etcd:2379"}
-	if got, want := gates(InPlace(s.KubeadmControlPlane, "demo", empty)), "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy Mine EtcdPodHealthy"; got != want {
+	if got, want := gates(InPlace(s.KubeadmControlPlane, "demo", empty)),
+		"NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy Mine EtcdPodHealthy"; got != want {
 		t.Errorf("with external etcd its gates are %s", got)
 	}
 	s.Name = strings.Repeat("x", 70)
-	if name := InPlace(s.KubeadmControlPlane, "demo", empty).Machine.Metadata.Labels[clusterv1.MachineControlPlaneNameLabel]; !strings.HasPrefix(name, "hash_") {
+	if name := InPlace(s.KubeadmControlPlane, "demo",
+		empty).Machine.Metadata.Labels[clusterv1.MachineControlPlaneNameLabel]; !strings.HasPrefix(name, "hash_") {
 		t.Errorf("a name that is too long for a label becomes %q", name)
 	}
 }
@@ -253,7 +267,8 @@ func TestOrigin(t *testing.T) {
 		{"taint", `{"taints":["gpu:NoSchedule"]}`, "taint gpu=:NoSchedule Always"},
 		{"taint of another effect", `{"taints":["gpu:NoExecute"]}`, ""},
 		{"gate", `{"readinessGates":["Mine"]}`, "gate Mine"},
-		{"what is never removed", `{"annotations":["` + hook + `","` + controlplanev1.RemediationForAnnotation + `"],"labels":["cluster.x-k8s.io/cluster-name"]}`, ""},
+		{"what is never removed", `{"annotations":["` + hook + `","` + controlplanev1.RemediationForAnnotation +
+			`"],"labels":["cluster.x-k8s.io/cluster-name"]}`, ""},
 	} {
 		s := templated()
 		s.Machine.Machine.Annotations[controlplanev1.RemediationForAnnotation] = "x"
@@ -304,10 +319,12 @@ func TestDeleting(t *testing.T) {
 	s.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr(int32(1))
 	s.Spec.MachineTemplate.Spec.Taints = nil
 	c = s.inPlace()
-	if !c.Machine.Differs || *c.Machine.Deletion.NodeDrainTimeoutSeconds != 1 || len(c.Machine.Taints) != 0 || !strings.HasSuffix(gates(c), "Mine") {
+	if !c.Machine.Differs || *c.Machine.Deletion.NodeDrainTimeoutSeconds != 1 || len(c.Machine.Taints) != 0 ||
+		!strings.HasSuffix(gates(c), "Mine") {
 		t.Errorf("the machine gets %+v", c.Machine)
 	}
-	if !maps.Equal(c.Machine.Metadata.Labels, labels) || !maps.Equal(c.Machine.Metadata.Annotations, annotations) || c.Machine.Metadata.Differs {
+	if !maps.Equal(c.Machine.Metadata.Labels, labels) || !maps.Equal(c.Machine.Metadata.Annotations, annotations) ||
+		c.Machine.Metadata.Differs {
 		t.Errorf("its metadata become %+v", c.Machine.Metadata)
 	}
 }
@@ -327,7 +344,8 @@ func TestOwnMaps(t *testing.T) {
 	c := s.inPlace()
 	c.Machine.Metadata.Labels["x"], c.Config.Annotations["x"] = "", ""
 	*c.Machine.Deletion.NodeDrainTimeoutSeconds, c.Machine.Taints[0].Key, c.Machine.ReadinessGates[6].ConditionType = 99, "x", "x"
-	if c := s.inPlace(); c.Machine.Differs || c.Config.Differs || c.Machine.Taints[0].Key != "gpu" || *c.Machine.Deletion.NodeDrainTimeoutSeconds != 5 || !strings.HasSuffix(gates(c), "Mine") {
+	if c := s.inPlace(); c.Machine.Differs || c.Config.Differs || c.Machine.Taints[0].Key != "gpu" ||
+		*c.Machine.Deletion.NodeDrainTimeoutSeconds != 5 || !strings.HasSuffix(gates(c), "Mine") {
 		t.Errorf("what was returned is not a copy: %+v", c)
 	}
 }

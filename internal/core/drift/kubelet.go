@@ -88,7 +88,8 @@ func valuesOf(args []bootstrapv1.Arg) map[string][]string {
 	return values
 }
 
-// judgeArgs notes on the differences of the kubelet's arguments which of them take another machine: what is shown of a value may be only a part of it.
+// judgeArgs notes on the differences of the kubelet's arguments which of them take another machine: what is shown of a value may be only a
+// part of it.
 func judgeArgs(found []Difference, want *bootstrapv1.KubeadmConfigSpec) []Difference {
 	for part, args := range map[string][]bootstrapv1.Arg{
 		initPart: want.InitConfiguration.NodeRegistration.KubeletExtraArgs, joinPart: want.JoinConfiguration.NodeRegistration.KubeletExtraArgs,
@@ -120,8 +121,8 @@ func ofKubelet(d Difference) string {
 	return d.fixed
 }
 
-// KubeletArgs are the arguments of one node's kubelet that an upgrade in place sets and takes away. Those that no live node can be given another value of
-// are in neither, and neither are those of kubeadm.
+// KubeletArgs are the arguments of one node's kubelet that an upgrade in place sets and takes away. Those that no live node can be given
+// another value of are in neither, and neither are those of kubeadm.
 type KubeletArgs struct {
 	// Extra are all that the kubelet is to have beside those of kubeadm.
 	Extra []bootstrapv1.Arg
@@ -129,7 +130,8 @@ type KubeletArgs struct {
 	Removed []string
 }
 
-// KubeletArgs returns what the goal says of the arguments of a machine's kubelet. Known is false where it says nothing, or nothing is known of the machine.
+// KubeletArgs returns what the goal says of the arguments of a machine's kubelet. Known is false where it says nothing, or nothing is known
+// of the machine.
 func (g Goal) KubeletArgs(m Machine) (args KubeletArgs, known bool) {
 	if m.Config == nil || g.KubeadmConfig.InitConfiguration == nil || g.KubeadmConfig.JoinConfiguration == nil {
 		return KubeletArgs{}, false
@@ -150,10 +152,11 @@ func (g Goal) KubeletArgs(m Machine) (args KubeletArgs, known bool) {
 	return args, true
 }
 
-// kubeletOf returns the part of a machine's configuration that it was made with, and the arguments that its kubelet is to have. A machine that was made by init is as
-// wanted too with those of a join.
+// kubeletOf returns the part of a machine's configuration that it was made with, and the arguments that its kubelet is to have. A machine
+// that was made by init is as wanted too with those of a join.
 func (g Goal) kubeletOf(config *bootstrapv1.KubeadmConfigSpec) (part *bootstrapv1.NodeRegistrationOptions, want []bootstrapv1.Arg) {
-	byInit, byJoin := g.KubeadmConfig.InitConfiguration.NodeRegistration.KubeletExtraArgs, g.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs
+	byInit, byJoin := g.KubeadmConfig.InitConfiguration.NodeRegistration.KubeletExtraArgs,
+		g.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs
 	if joined(tree(*config)) {
 		return &config.JoinConfiguration.NodeRegistration, byJoin
 	}
@@ -164,8 +167,8 @@ func (g Goal) kubeletOf(config *bootstrapv1.KubeadmConfigSpec) (part *bootstrapv
 	return part, byInit
 }
 
-// RecordKubelet writes the arguments of the kubelet into what a machine was made from, as they are once the machine was brought to the goal. What the goal does
-// not say stays.
+// RecordKubelet writes the arguments of the kubelet into what a machine was made from, as they are once the machine was brought to the
+// goal. What the goal does not say stays.
 func (g Goal) RecordKubelet(config *bootstrapv1.KubeadmConfigSpec) {
 	if g.KubeadmConfig.InitConfiguration == nil || g.KubeadmConfig.JoinConfiguration == nil {
 		return

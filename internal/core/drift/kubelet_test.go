@@ -50,15 +50,17 @@ func TestKubeletArgs(t *testing.T) {
 		replacing      string // why it takes another machine, in part; empty: it does not
 		extra, removed string
 	}{
-		"another value":            {argsOf("v=1"), argsOf("v=2"), "", "v=2", ""},
-		"one more":                 {argsOf("v=1"), argsOf("v=1", "max-pods=20"), "", "max-pods=20 v=1", ""},
-		"one less":                 {argsOf("v=1", "max-pods=20"), argsOf("v=1"), "", "v=1", "max-pods"},
-		"all go":                   {argsOf("v=1", "a=2"), nil, "", "", "a v"},
-		"one twice":                {argsOf("v=1"), argsOf("reserved=1", "reserved=2"), "", "reserved=1+2", "v"},
-		"a long list":              {argsOf("c=" + long + "A"), argsOf("c=" + long + "B"), "", "c=" + long + "B", ""},
-		"thresholds":               {nil, argsOf("eviction-hard=memory.available<5%,nodefs.available<1Gi"), "", "eviction-hard=memory.available<5%,nodefs.available<1Gi", ""},
-		"no value":                 {nil, argsOf("v"), "", "v=", ""},
-		"a label":                  {argsOf("node-labels=a=b"), argsOf("node-labels=a=c", "v=1"), "kubeletExtraArgs[node-labels]: a=b, wanted a=c (the kubelet uses it when it registers", "v=1", ""},
+		"another value": {argsOf("v=1"), argsOf("v=2"), "", "v=2", ""},
+		"one more":      {argsOf("v=1"), argsOf("v=1", "max-pods=20"), "", "max-pods=20 v=1", ""},
+		"one less":      {argsOf("v=1", "max-pods=20"), argsOf("v=1"), "", "v=1", "max-pods"},
+		"all go":        {argsOf("v=1", "a=2"), nil, "", "", "a v"},
+		"one twice":     {argsOf("v=1"), argsOf("reserved=1", "reserved=2"), "", "reserved=1+2", "v"},
+		"a long list":   {argsOf("c=" + long + "A"), argsOf("c=" + long + "B"), "", "c=" + long + "B", ""},
+		"thresholds": {nil, argsOf("eviction-hard=memory.available<5%,nodefs.available<1Gi"), "",
+			"eviction-hard=memory.available<5%,nodefs.available<1Gi", ""},
+		"no value": {nil, argsOf("v"), "", "v=", ""},
+		"a label": {argsOf("node-labels=a=b"), argsOf("node-labels=a=c", "v=1"),
+			"kubeletExtraArgs[node-labels]: a=b, wanted a=c (the kubelet uses it when it registers", "v=1", ""},
 		"a label goes":             {argsOf("node-labels=a=b"), nil, "when it registers", "", ""},
 		"written in another way":   {argsOf("node_labels=a=b"), nil, "when it registers", "", ""},
 		"taints":                   {nil, argsOf("register-with-taints=a=b:NoSchedule"), "when it registers", "", ""},
@@ -70,13 +72,14 @@ func TestKubeletArgs(t *testing.T) {
 		"filled in, far behind":    {argsOf("c=" + long), argsOf("c=" + long + long + "${A}"), "first boot", "", ""},
 		"a value in place of that": {argsOf("foo={{ ds.a }}"), argsOf("foo=1"), "", "foo=1", ""},
 		"that goes":                {argsOf("foo={{ ds.a }}", "v=1"), argsOf("v=2"), "", "v=2", "foo"},
-		"that stays":               {argsOf("foo={{ ds.a }}", "node-ip=1.2.3.4", "v=1"), argsOf("foo={{ ds.a }}", "node-ip=1.2.3.4", "v=2"), "", "v=2", ""},
-		"quoted":                   {nil, argsOf(`foo="a"`), "first boot", "", ""},
-		"two words":                {nil, argsOf("foo=a b"), "spaces", "", ""},
-		"two lines":                {nil, argsOf("foo=a\nb"), "spaces", "", ""},
-		"no flag":                  {nil, argsOf("a b=c"), "no flag", "", ""},
-		"no name":                  {nil, argsOf("=c"), "no flag", "", ""},
-		"a dash":                   {nil, argsOf("--v=c"), "no flag", "", ""},
+		"that stays": {argsOf("foo={{ ds.a }}", "node-ip=1.2.3.4", "v=1"), argsOf("foo={{ ds.a }}", "node-ip=1.2.3.4", "v=2"), "",
+			"v=2", ""},
+		"quoted":    {nil, argsOf(`foo="a"`), "first boot", "", ""},
+		"two words": {nil, argsOf("foo=a b"), "spaces", "", ""},
+		"two lines": {nil, argsOf("foo=a\nb"), "spaces", "", ""},
+		"no flag":   {nil, argsOf("a b=c"), "no flag", "", ""},
+		"no name":   {nil, argsOf("=c"), "no flag", "", ""},
+		"a dash":    {nil, argsOf("--v=c"), "no flag", "", ""},
 	} {
 		for _, byInit := range []bool{true, false} {
 			at := fmt.Sprintf("%s, made by init %t", name, byInit)
@@ -91,7 +94,8 @@ func TestKubeletArgs(t *testing.T) {
 			if got := found.ReplacingText(); (got == "") != (test.replacing == "") || !strings.Contains(got, test.replacing) || !found.OnNode() {
 				t.Errorf("%s: %q, want %q; %s", at, got, test.replacing, found)
 			}
-			g := NewGoal("v1.35.4", kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, clusterv1.ContractVersionedObjectReference{}).WithKubelets(kcp.Spec.KubeadmConfigSpec)
+			g := NewGoal("v1.35.4", kcp.Spec.KubeadmConfigSpec.ClusterConfiguration,
+				clusterv1.ContractVersionedObjectReference{}).WithKubelets(kcp.Spec.KubeadmConfigSpec)
 			args, known := g.KubeletArgs(m)
 			if shown(args.Extra) != test.extra || strings.Join(args.Removed, " ") != test.removed || !known {
 				t.Errorf("%s: %s, without %v, known %t", at, shown(args.Extra), args.Removed, known)
@@ -153,7 +157,8 @@ func TestGoalOfKubelets(t *testing.T) {
 		t.Error("other arguments, and the same goal")
 	}
 	again, err := ParseGoal(changed.String())
-	if err != nil || strings.Contains(changed.String(), "hunter2") || shown(again.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs) != "my-password= v=3" {
+	if err != nil || strings.Contains(changed.String(), "hunter2") ||
+		shown(again.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs) != "my-password= v=3" {
 		t.Errorf("%s, %v", changed, err)
 	}
 	if shown(changed.KubeadmConfig.JoinConfiguration.NodeRegistration.KubeletExtraArgs) != "my-password=hunter2 v=3" {

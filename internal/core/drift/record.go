@@ -118,8 +118,8 @@ func ofNode(was, want map[string]any) []Difference {
 	return found
 }
 
-// joined reports whether a machine was made by join. Whoever makes a KubeadmConfig
-// for a join, or bootstraps from it, sets joinConfiguration.controlPlane, but
+// joined reports whether a machine was made by join. A controller that makes a
+// KubeadmConfig for a join, or bootstraps from it, sets joinConfiguration.controlPlane, but
 // Cluster API v1.11 could lose it. What conversions and defaults wrote into the
 // part that was not used says nothing.
 func joined(was map[string]any) bool {

@@ -25,9 +25,12 @@ func TestTheRecord(t *testing.T) {
 			s.cluster.APIServer.CertSANs, s.cluster.APIServer.ExtraEnvs = nil, nil
 		}
 	}
-	const old = `{"apiVersion":"x","kind":"ClusterConfiguration","networking":{"podSubnet":"p"},"clusterName":"demo","apiServer":{"timeoutForControlPlane":"4m0s","extraArgs":{"profiling":"false","audit-log-path":"/var/log/audit"}},"scheduler":{},"dns":{},"etcd":{"local":{"dataDir":""}}}`
+	const old = `{"apiVersion":"x","kind":"ClusterConfiguration","networking":{"podSubnet":"p"},"clusterName":"demo",` +
+		`"apiServer":{"timeoutForControlPlane":"4m0s","extraArgs":{"profiling":"false","audit-log-path":"/var/log/audit"}},"scheduler":{},` +
+		`"dns":{},"etcd":{"local":{"dataDir":""}}}`
 	const today = `{"apiServer":{"extraArgs":[{"name":"audit-log-path","value":"/var/log/audit"},{"name":"profiling","value":"false"}]}}`
-	const all = "S.clusterConfiguration.apiServer.extraArgs[audit-log-path]: unset, wanted /var/log/audit; S.clusterConfiguration.apiServer.extraArgs[profiling]: unset, wanted false"
+	const all = "S.clusterConfiguration.apiServer.extraArgs[audit-log-path]: unset, wanted /var/log/audit; " +
+		"S.clusterConfiguration.apiServer.extraArgs[profiling]: unset, wanted false"
 	check(t, false, []row{
 		{"a changed argument", audit, auditChanged},
 		{"an adopted machine whose KubeadmConfig holds a ClusterConfiguration", func(s *scene) { audit(s); adopted(s) }, auditChanged},
@@ -38,7 +41,8 @@ func TestTheRecord(t *testing.T) {
 			s.cluster.APIServer.CertSANs, s.cluster.APIServer.ExtraEnvs = nil, nil
 		}, all},
 		{"no KubeadmConfig", func(s *scene) { audit(s); s.want.Verbosity = ptr(int32(4)); s.Config = nil }, ""},
-		{"no KubeadmConfig, but another version", func(s *scene) { s.Spec.Version = "v1.36.3"; s.Config = nil }, "spec.version: v1.35.4, wanted v1.36.3"},
+		{"no KubeadmConfig, but another version", func(s *scene) { s.Spec.Version = "v1.36.3"; s.Config = nil },
+			"spec.version: v1.35.4, wanted v1.36.3"},
 		{"an adopted machine without a ClusterConfiguration, other parts changed", func(s *scene) {
 			emptied(s)
 			adopted(s)
@@ -185,10 +189,12 @@ func TestExceptions(t *testing.T) {
 			s.was.ClusterConfiguration.APIServer.ExtraVolumes = []bootstrapv1.HostPathMount{{Name: "a"}}
 			s.cluster.APIServer.ExtraVolumes = []bootstrapv1.HostPathMount{{Name: "a", ReadOnly: ptr(false)}}
 		}, ""},
-		{"switches whose default depends, now written out", func(s *scene) { s.want.NTP.Enabled, s.want.DiskSetup.Partitions[0].Layout = ptr(false), ptr(false) },
+		{"switches whose default depends, now written out",
+			func(s *scene) { s.want.NTP.Enabled, s.want.DiskSetup.Partitions[0].Layout = ptr(false), ptr(false) },
 			"S.diskSetup.partitions[/dev/a].layout: unset, wanted false; S.ntp.enabled: unset, wanted false"},
 
-		{"the feature gate was set by the control plane", func(s *scene) { s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: true} }, ""},
+		{"the feature gate was set by the control plane",
+			func(s *scene) { s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: true} }, ""},
 		{"the feature gate was set by the control plane, another is wanted", func(s *scene) {
 			s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: true}
 			s.cluster.FeatureGates = map[string]bool{"Other": false}
@@ -197,7 +203,8 @@ func TestExceptions(t *testing.T) {
 			s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: true}
 			s.cluster.FeatureGates = map[string]bool{gate: false}
 		}, "S.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode: true, wanted false"},
-		{"the user no longer wants the feature gate off", func(s *scene) { s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: false} },
+		{"the user no longer wants the feature gate off",
+			func(s *scene) { s.was.ClusterConfiguration.FeatureGates = map[string]bool{gate: false} },
 			"S.clusterConfiguration.featureGates.ControlPlaneKubeletLocalMode: false, wanted true"},
 
 		{"taints: none, now an empty list", both(func(n *bootstrapv1.NodeRegistrationOptions) { n.Taints = &[]corev1.Taint{} }),
@@ -209,11 +216,13 @@ func TestExceptions(t *testing.T) {
 		}, ""},
 		{"taints: the same in another order", func(s *scene) {
 			a, b := corev1.Taint{Key: "k", Effect: "NoSchedule"}, corev1.Taint{Key: "k", Effect: "NoExecute"}
-			s.was.JoinConfiguration.NodeRegistration.Taints, s.want.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{a, b}, &[]corev1.Taint{b, a}
+			s.was.JoinConfiguration.NodeRegistration.Taints, s.want.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{a, b},
+				&[]corev1.Taint{b, a}
 		}, ""},
 		{"taints: another effect", func(s *scene) {
 			a, b := corev1.Taint{Key: "k", Effect: "NoSchedule"}, corev1.Taint{Key: "k", Effect: "NoExecute"}
-			s.was.JoinConfiguration.NodeRegistration.Taints, s.want.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{a}, &[]corev1.Taint{b}
+			s.was.JoinConfiguration.NodeRegistration.Taints, s.want.JoinConfiguration.NodeRegistration.Taints = &[]corev1.Taint{a},
+				&[]corev1.Taint{b}
 		}, `S.joinConfiguration.nodeRegistration.taints[k:NoExecute]: unset, wanted {"effect":"NoExecute","key":"k"}; ` +
 			`S.joinConfiguration.nodeRegistration.taints[k:NoSchedule]: {"effect":"NoSchedule","key":"k"}, wanted unset`},
 	})

@@ -19,14 +19,16 @@ func TestSecrets(t *testing.T) {
 		}, `S.files[/etc/c]: unset, wanted {"append":false,"content":"(not shown)","path":"/etc/c"}`},
 		{"a file twice", func(s *scene) {
 			s.want.Files = append(s.want.Files, bootstrapv1.File{Path: "/etc/b", Content: "swordfish"})
-		}, `S.files[/etc/b]: {"content":"(not shown)","path":"/etc/b"}, wanted [{"content":"(not shown)","path":"/etc/b"},{"content":"(not shown)","path":"/etc/b"}]`},
+		}, `S.files[/etc/b]: {"content":"(not shown)","path":"/etc/b"}, wanted [{"content":"(not shown)","path":"/etc/b"},{"content":"(not ` +
+			`shown)","path":"/etc/b"}]`},
 		{"where a file's content comes from", func(s *scene) {
 			s.want.Files[1].ContentFrom.Secret = bootstrapv1.SecretFileSource{Name: "the-secret", Key: "k"}
 		}, "S.files[/etc/b].contentFrom.secret.key: unset, wanted k; S.files[/etc/b].contentFrom.secret.name: unset, wanted the-secret"},
 		{"a user's password", func(s *scene) { s.want.Users[0].Passwd = "swordfish" }, "S.users[admin].passwd changed"},
 		{"where a user's password comes from", func(s *scene) { s.want.Users[0].PasswdFrom.Secret.Name = "swordfish" },
 			"S.users[admin].passwdFrom.secret.name: unset, wanted (not shown)"},
-		{"a user less", func(s *scene) { s.want.Users = s.want.Users[1:] }, `S.users[admin]: {"name":"admin","passwd":"(not shown)"}, wanted unset`},
+		{"a user less", func(s *scene) { s.want.Users = s.want.Users[1:] },
+			`S.users[admin]: {"name":"admin","passwd":"(not shown)"}, wanted unset`},
 		{"an environment variable", func(s *scene) { (*s.cluster.APIServer.ExtraEnvs)[0].Value = "swordfish" },
 			"S.clusterConfiguration.apiServer.extraEnvs[HTTPS_PROXY].value changed"},
 		{"an environment variable more", func(s *scene) {
@@ -52,7 +54,8 @@ func TestSecrets(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]bool{"userPassword": true, "token": true, "bootstrapTokens": true, "Credentials": true, "privateKey": true, "secret": false, "sshAuthorizedKeys": false} {
+	for name, want := range map[string]bool{"userPassword": true, "token": true, "bootstrapTokens": true, "Credentials": true,
+		"privateKey": true, "secret": false, "sshAuthorizedKeys": false} {
 		if got := secret(name); got != want {
 			t.Errorf("a field called %s is hidden: %t", name, got)
 		}
@@ -69,7 +72,8 @@ func TestShorten(t *testing.T) {
 		{"both are cut", "x" + long, "y" + long, "x" + long[:198] + "…", "y" + long[:198] + "…"},
 		{"one is not there", "", long + "ä", "", long + "…"},
 		{"half alike stays", long[:100] + "x" + long, long[:100] + "y", long[:100] + "x" + long[:98] + "…", long[:100] + "y"},
-		{"more than half alike is left out", long[:102] + "x" + long, long[:102] + "y", "…" + long[:40] + "x" + long[:158] + "…", "…" + long[:40] + "y"},
+		{"more than half alike is left out", long[:102] + "x" + long, long[:102] + "y", "…" + long[:40] + "x" + long[:158] + "…",
+			"…" + long[:40] + "y"},
 		{"one goes on where the other ends", long, long + "y", "…" + long[:40], "…" + long[:40] + "y"},
 	} {
 		a, b := shorten(test.was, test.want)
@@ -78,7 +82,8 @@ func TestShorten(t *testing.T) {
 		}
 	}
 	check(t, false, []row{
-		{"JSON stays readable", func(s *scene) { s.want.Mounts = append(s.want.Mounts, bootstrapv1.MountPoints{"<a>", "&"}) }, `S.mounts[2]: unset, wanted ["<a>","&"]`},
+		{"JSON stays readable", func(s *scene) { s.want.Mounts = append(s.want.Mounts, bootstrapv1.MountPoints{"<a>", "&"}) },
+			`S.mounts[2]: unset, wanted ["<a>","&"]`},
 		{"numbers are whole", func(s *scene) { s.cluster.CertificateValidityPeriodDays = 1000000 },
 			"S.clusterConfiguration.certificateValidityPeriodDays: 365, wanted 1000000"},
 	})

@@ -25,7 +25,8 @@ func TestUpdatable(t *testing.T) {
 	for _, c := range []struct {
 		was, want string
 		can       bool
-	}{{"v1.35.4", "v1.36.3", true}, {"v1.36.3", "v1.36.3", true}, {"v1.36.3", "v1.36.2", false}, {"v1.34.1", "v1.36.3", false}, {"", "v1.36.3", false}} {
+	}{{"v1.35.4", "v1.36.3", true}, {"v1.36.3", "v1.36.3", true}, {"v1.36.3", "v1.36.2", false}, {"v1.34.1", "v1.36.3", false},
+		{"", "v1.36.3", false}} {
 		if got := CannotUpgrade(c.was, c.want); (got == "") != c.can {
 			t.Errorf("%s to %s: %q, possible %t", c.was, c.want, got, c.can)
 		}

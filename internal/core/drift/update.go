@@ -28,17 +28,21 @@ type changeableField struct {
 // changeable are all differences that can be changed in place. All else needs another machine.
 var changeable = []changeableField{
 	{field: "spec.version", may: upgrade, why: "the node's programs and static pods are replaced"},
-	{field: "spec.kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs", why: "kubeadm renders the static pod anew from its configuration in the cluster"},
+	{field: "spec.kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs", why: "kubeadm renders the static pod again from its " +
+		"configuration in the cluster"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.controllerManager.extraArgs", why: "as of the API server"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.scheduler.extraArgs", why: "as of the API server"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.extraArgs", why: "as of the API server"},
-	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageRepository", why: "as of the API server; where the data are does not change"},
-	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageTag", why: "as of the API server; where the data are does not change"},
+	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageRepository", why: "as of the API server; where the data are does " +
+		"not change"},
+	{field: "spec.kubeadmConfigSpec.clusterConfiguration.etcd.local.imageTag",
+		why: "as of the API server; where the data are does not change"},
 	{field: "spec.kubeadmConfigSpec.clusterConfiguration.imageRepository", why: "the static pods are rendered with it"},
 	{field: spec.field + "." + initPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
 	{field: spec.field + "." + joinPart + kubeletArgs, may: ofKubelet, why: "the kubelet is restarted with them"},
 	{field: spec.field + "." + filesPart, may: ofFile, why: "it is written, and all that could read it is restarted"},
-	{field: "spec.machineTemplate.spec.infrastructureRef.name", recorded: true, why: "what a machine was made from says nothing of how it goes on; new ones are made from the new template"},
+	{field: "spec.machineTemplate.spec.infrastructureRef.name", recorded: true, why: "what a machine was made from says nothing of how it " +
+		"goes on; new ones are made from the new template"},
 	{field: "spec.rollout.before.certificatesExpiryDays", why: "an upgrade renews the certificates"},
 }
 
@@ -230,8 +234,10 @@ func (g Goal) Hash() string {
 // String is the goal as JSON, for people and for who records it. Arguments whose names tell of a secret have no value in it.
 func (g Goal) String() string {
 	config := g.KubeadmConfig.ClusterConfiguration.DeepCopy()
-	g.KubeadmConfig.InitConfiguration, g.KubeadmConfig.JoinConfiguration = g.KubeadmConfig.InitConfiguration.clone(), g.KubeadmConfig.JoinConfiguration.clone()
-	lists := [][]bootstrapv1.Arg{config.APIServer.ExtraArgs, config.ControllerManager.ExtraArgs, config.Scheduler.ExtraArgs, config.Etcd.Local.ExtraArgs}
+	g.KubeadmConfig.InitConfiguration, g.KubeadmConfig.JoinConfiguration = g.KubeadmConfig.InitConfiguration.clone(),
+		g.KubeadmConfig.JoinConfiguration.clone()
+	lists := [][]bootstrapv1.Arg{config.APIServer.ExtraArgs, config.ControllerManager.ExtraArgs, config.Scheduler.ExtraArgs,
+		config.Etcd.Local.ExtraArgs}
 	for _, part := range g.kubelets() {
 		lists = append(lists, part.NodeRegistration.KubeletExtraArgs)
 	}

@@ -19,10 +19,11 @@ func TestReplacing(t *testing.T) {
 		want   string // what forces another machine, in part; empty: nothing does
 		onNode bool
 	}{
-		"a minor version":           {diff("spec.version", "v1.35.4", "v1.36.3"), false, "", true},
-		"a patch":                   {diff("spec.version", "v1.36.1", "v1.36.3"), false, "", true},
-		"another build":             {diff("spec.version", "v1.36.3+a", "v1.36.3+b"), false, "", true},
-		"two minor versions":        {diff("spec.version", "v1.34.4", "v1.36.3"), false, "spec.version: v1.34.4, wanted v1.36.3 (kubeadm goes up by one", true},
+		"a minor version": {diff("spec.version", "v1.35.4", "v1.36.3"), false, "", true},
+		"a patch":         {diff("spec.version", "v1.36.1", "v1.36.3"), false, "", true},
+		"another build":   {diff("spec.version", "v1.36.3+a", "v1.36.3+b"), false, "", true},
+		"two minor versions": {diff("spec.version", "v1.34.4", "v1.36.3"), false,
+			"spec.version: v1.34.4, wanted v1.36.3 (kubeadm goes up by one", true},
 		"another major version":     {diff("spec.version", "v1.36.4", "v2.36.4"), false, "kubeadm goes up by one", true},
 		"a distribution's build":    {diff("spec.version", "v1.36.3-eks-1-36-9", "v1.36.3-eks-1-36-10"), false, "", true},
 		"to a distribution":         {diff("spec.version", "v1.36.3", "v1.36.3-eks-1-36-10"), false, "", true},
@@ -41,17 +42,22 @@ func TestReplacing(t *testing.T) {
 		"a name of the API server":  {diff(config+"apiServer.certSANs", "1", "2"), false, "certSANs", true},
 		"a field that begins alike": {diff(config+"imageRepositoryMirror", "1", "2"), false, "imageRepositoryMirror", true},
 		"a file":                    {diff("spec.kubeadmConfigSpec.files[/a].content", "", ""), false, "", true},
-		"a file of kubeadm's":       {Difference{Field: "spec.kubeadmConfigSpec.files[/etc/kubernetes/pki/a]", fixed: "held"}, false, "files[/etc/kubernetes/pki/a] changed (held)", true},
-		"the order of files":        {diff("spec.kubeadmConfigSpec.files", "1", "2"), false, "it depends on the file", true},
-		"a command":                 {diff("spec.kubeadmConfigSpec.preKubeadmCommands[0]", "1", "2"), false, "preKubeadmCommands", true},
-		"a kubelet argument":        {diff("spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[v]", "1", "2"), false, "", true},
-		"a kubelet's label":         {Difference{Field: "spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[node-labels]", fixed: "once"}, false, "kubeletExtraArgs[node-labels] changed (once)", true},
-		"kubelet arguments":         {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.kubeletExtraArgs", "1", "2"), false, "it depends on the argument", true},
-		"another name of the node":  {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.name", "1", "2"), false, "nodeRegistration.name", true},
-		"the template":              {diff("spec.machineTemplate.spec.infrastructureRef.name", "a", "b"), false, "", false},
-		"another provider":          {diff("spec.machineTemplate.spec.infrastructureRef.kind", "A", "B"), false, "infrastructureRef.kind", true},
-		"certificates":              {diff("spec.rollout.before.certificatesExpiryDays", "soon", "later"), true, "", true},
-		"a deadline":                {diff("spec.rollout.after", "before", "after"), true, "spec.rollout.after", true},
+		"a file of kubeadm's": {Difference{Field: "spec.kubeadmConfigSpec.files[/etc/kubernetes/pki/a]", fixed: "held"}, false,
+			"files[/etc/kubernetes/pki/a] changed (held)", true},
+		"the order of files": {diff("spec.kubeadmConfigSpec.files", "1", "2"), false, "it depends on the file", true},
+		"a command":          {diff("spec.kubeadmConfigSpec.preKubeadmCommands[0]", "1", "2"), false, "preKubeadmCommands", true},
+		"a kubelet argument": {diff("spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[v]", "1", "2"), false, "",
+			true},
+		"a kubelet's label": {Difference{Field: "spec.kubeadmConfigSpec.joinConfiguration.nodeRegistration.kubeletExtraArgs[node-labels]",
+			fixed: "once"}, false, "kubeletExtraArgs[node-labels] changed (once)", true},
+		"kubelet arguments": {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.kubeletExtraArgs", "1", "2"), false,
+			"it depends on the argument", true},
+		"another name of the node": {diff("spec.kubeadmConfigSpec.initConfiguration.nodeRegistration.name", "1", "2"), false,
+			"nodeRegistration.name", true},
+		"the template":     {diff("spec.machineTemplate.spec.infrastructureRef.name", "a", "b"), false, "", false},
+		"another provider": {diff("spec.machineTemplate.spec.infrastructureRef.kind", "A", "B"), false, "infrastructureRef.kind", true},
+		"certificates":     {diff("spec.rollout.before.certificatesExpiryDays", "soon", "later"), true, "", true},
+		"a deadline":       {diff("spec.rollout.after", "before", "after"), true, "spec.rollout.after", true},
 	} {
 		d := Drift{Reasons: []Difference{test.found}}
 		if test.due {
@@ -125,11 +131,13 @@ func TestGoal(t *testing.T) {
 	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "K", Name: "a"}
 	g := NewGoal("v1.36.3", config, ref)
 	text := g.String()
-	if strings.Contains(text, "hunter2") || strings.Contains(text, "not.in.place") || *g.KubeadmConfig.ClusterConfiguration.APIServer.ExtraArgs[1].Value != "hunter2" {
+	if strings.Contains(text, "hunter2") || strings.Contains(text, "not.in.place") ||
+		*g.KubeadmConfig.ClusterConfiguration.APIServer.ExtraArgs[1].Value != "hunter2" {
 		t.Errorf("%s %+v", text, g)
 	}
 	again, err := ParseGoal(text)
-	if err != nil || again.Version != "v1.36.3" || again.Infrastructure() != ref || *again.KubeadmConfig.ClusterConfiguration.APIServer.ExtraArgs[0].Value != "2" {
+	if err != nil || again.Version != "v1.36.3" || again.Infrastructure() != ref ||
+		*again.KubeadmConfig.ClusterConfiguration.APIServer.ExtraArgs[0].Value != "2" {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if _, err := ParseGoal("{"); err == nil {
@@ -138,7 +146,8 @@ func TestGoal(t *testing.T) {
 	same, template, version, arguments := NewGoal("v1.36.3", config, ref), g, g, NewGoal("v1.36.3", bootstrapv1.ClusterConfiguration{}, ref)
 	template.MachineTemplate.Spec.InfrastructureRef.Name = "b"
 	version.Version = "v1.36.4"
-	if len(g.Hash()) != 10 || g.Hash() != same.Hash() || g.Hash() != template.Hash() || g.Hash() == version.Hash() || g.Hash() == arguments.Hash() {
+	if len(g.Hash()) != 10 || g.Hash() != same.Hash() || g.Hash() != template.Hash() || g.Hash() == version.Hash() ||
+		g.Hash() == arguments.Hash() {
 		t.Errorf("%s %s %s %s", g.Hash(), template.Hash(), version.Hash(), arguments.Hash())
 	}
 }

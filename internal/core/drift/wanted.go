@@ -32,7 +32,7 @@ type Wanted struct {
 	// come before the user's, and win over the user's gate of the same type.
 	RequiredGates []string
 	// RetiredGates are condition types of the kind that are removed from a Machine
-	// if they are neither required nor the user's, whoever put them there.
+	// if they are neither required nor the user's.
 	RetiredGates []string
 
 	// Version is the Kubernetes version. Empty: it is not compared.

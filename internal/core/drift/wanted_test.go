@@ -40,7 +40,8 @@ func newPlain() plain {
 // cloned is an object that was cloned from a template.
 func cloned(kind, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: name, clusterv1.TemplateClonedFromGroupKindAnnotation: kind})
+	object.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: name,
+		clusterv1.TemplateClonedFromGroupKindAnnotation: kind})
 	return object
 }
 
@@ -67,16 +68,21 @@ func TestCompareWanted(t *testing.T) {
 		{"version: none is wanted", func(p *plain) { p.w.Version = "" }, ""},
 		{"version: the machine has none", func(p *plain) { p.m.Machine.Spec.Version = "" }, "T.version: unset, wanted v1.35.4"},
 		{"version: only the v is missing", func(p *plain) { p.w.Version = "1.35.4" }, ""},
-		{"version: the field's default", func(p *plain) { p.w.Version, p.w.Fields = "v1.36.3", Fields{} }, "spec.version: v1.35.4, wanted v1.36.3"},
+		{"version: the field's default", func(p *plain) { p.w.Version, p.w.Fields = "v1.36.3", Fields{} },
+			"spec.version: v1.35.4, wanted v1.36.3"},
 
-		{"infrastructure: another template", func(p *plain) { p.w.Infrastructure.Name = "large" }, "T.infrastructureRef.name: small, wanted large"},
+		{"infrastructure: another template", func(p *plain) { p.w.Infrastructure.Name = "large" },
+			"T.infrastructureRef.name: small, wanted large"},
 		{"infrastructure: another kind", func(p *plain) { p.w.Infrastructure.Kind = "VMTemplate" },
 			"T.infrastructureRef.kind: BoxTemplate.infra.example, wanted VMTemplate.infra.example"},
-		{"infrastructure: another group", func(p *plain) { p.w.Infrastructure.APIGroup = "x" }, "T.infrastructureRef.kind: BoxTemplate.infra.example, wanted BoxTemplate.x"},
+		{"infrastructure: another group", func(p *plain) { p.w.Infrastructure.APIGroup = "x" },
+			"T.infrastructureRef.kind: BoxTemplate.infra.example, wanted BoxTemplate.x"},
 		{"infrastructure: no template is wanted", func(p *plain) { p.w.Infrastructure = none }, ""},
-		{"infrastructure: its template is not known", func(p *plain) { p.m.Infrastructure.SetAnnotations(nil); p.w.Infrastructure.Name = "large" }, ""},
+		{"infrastructure: its template is not known",
+			func(p *plain) { p.m.Infrastructure.SetAnnotations(nil); p.w.Infrastructure.Name = "large" }, ""},
 		{"infrastructure: not known", func(p *plain) { p.m.Infrastructure = nil; p.w.Infrastructure.Name = "large" }, ""},
-		{"infrastructure: made from an inline value", func(p *plain) { p.m.Infrastructure.SetAnnotations(map[string]string{ProviderSpecAnnotation: "1"}) },
+		{"infrastructure: made from an inline value",
+			func(p *plain) { p.m.Infrastructure.SetAnnotations(map[string]string{ProviderSpecAnnotation: "1"}) },
 			"T.infrastructureRef.name: unset, wanted small"},
 		{"infrastructure: cloned, whatever else it says", func(p *plain) {
 			annotations := p.m.Infrastructure.GetAnnotations()
@@ -88,7 +94,8 @@ func TestCompareWanted(t *testing.T) {
 		}, ""},
 
 		{"bootstrap: another template", func(p *plain) { p.w.Bootstrap.Name = "second" }, "T.bootstrap.configRef.name: first, wanted second"},
-		{"bootstrap: another kind", func(p *plain) { p.w.Bootstrap.Kind = "X" }, "T.bootstrap.configRef.kind: ScriptTemplate.boot.example, wanted X.boot.example"},
+		{"bootstrap: another kind", func(p *plain) { p.w.Bootstrap.Kind = "X" },
+			"T.bootstrap.configRef.kind: ScriptTemplate.boot.example, wanted X.boot.example"},
 		{"bootstrap: its template is not known", func(p *plain) { p.m.Bootstrap.SetAnnotations(nil); p.w.Bootstrap.Name = "second" }, ""},
 		{"bootstrap: not known", func(p *plain) { p.m.Bootstrap = nil; p.w.Bootstrap.Name = "second" }, ""},
 		{"bootstrap: a KubeadmConfig", func(p *plain) {
@@ -160,7 +167,8 @@ func TestPlainGates(t *testing.T) {
 	for _, r := range []struct{ name, has, required, retired, users, want string }{
 		{"none at all", "", "", "", "", ""},
 		{"of others", "Theirs", "", "", "", "Theirs"},
-		{"of another kind, of which nothing is known", controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition, "", "", "", "EtcdPodHealthy"},
+		{"of another kind, of which nothing is known", controlplanev1.KubeadmControlPlaneMachineEtcdPodHealthyCondition, "", "", "",
+			"EtcdPodHealthy"},
 		{"required", "Theirs", "A B", "A B", "Mine", "Theirs A B Mine"},
 		{"required and the user's", "", "A", "", "A Mine", "A Mine"},
 		{"not required any more", "Theirs A B", "A", "A B", "", "Theirs A"},
@@ -186,7 +194,8 @@ func TestPlainGates(t *testing.T) {
 // listed, even if somebody claims that it came from the template.
 func TestKeepsProviderSpec(t *testing.T) {
 	p := newPlain()
-	p.m.Infrastructure.SetAnnotations(map[string]string{ProviderSpecAnnotation: "1", OriginAnnotation: `{"annotations":["` + ProviderSpecAnnotation + `"]}`})
+	p.m.Infrastructure.SetAnnotations(map[string]string{ProviderSpecAnnotation: "1", OriginAnnotation: `{"annotations":["` +
+		ProviderSpecAnnotation + `"]}`})
 	if got := p.w.InPlace("demo", p.m).Infrastructure.Annotations; !maps.Equal(got, map[string]string{ProviderSpecAnnotation: "1"}) {
 		t.Errorf("the annotations become %v", got)
 	}

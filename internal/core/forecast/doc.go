@@ -1,5 +1,5 @@
-// Package forecast says beforehand what happens to a group of control plane machines: the steps that the rules of internal/core/plan will
-// take, in their order, if nothing goes wrong and nobody changes anything meanwhile.
+// Package forecast says beforehand what happens to a group of control plane machines. That is the steps that the rules of
+// internal/core/plan will take, in their order, if nothing goes wrong and no user changes anything meanwhile.
 //
 // It asks the rules themselves, has each decision checked as everywhere, and lets a step take its effect on the facts that the rules look
 // at. Between steps time passes: machines join, are drained and go, updates in place end. What happens by itself is in nature.go; what a

@@ -24,7 +24,8 @@ func (w *world) act(s plan.Step) {
 		w.reconfigure(s)
 	case plan.AddPlaceholder:
 		w.members++
-		w.o.Etcd.Members = append(w.o.Etcd.Members, plan.Member{ID: notYet + strconv.Itoa(w.members), Learner: true, Placeholder: true, Since: w.o.Now})
+		w.o.Etcd.Members = append(w.o.Etcd.Members, plan.Member{ID: notYet + strconv.Itoa(w.members), Learner: true, Placeholder: true,
+			Since: w.o.Now})
 	case plan.EnableDowngrade:
 		w.o.Etcd.Downgrade = s.Version + ".0"
 	case plan.CancelDowngrade:
@@ -80,7 +81,8 @@ func (w *world) write(name string) {
 	done := chores[i]
 	w.o.Cluster.Chores = slices.Delete(chores, i, i+1)
 	if done.Then != "" {
-		w.o.Cluster.Chores = append(w.o.Cluster.Chores, plan.Chore{Name: done.Then, Due: plan.DueNow, Reason: done.Then + "Missing", Message: "it can be made now"})
+		w.o.Cluster.Chores = append(w.o.Cluster.Chores, plan.Chore{Name: done.Then, Due: plan.DueNow, Reason: done.Then + "Missing",
+			Message: "it can be made now"})
 	}
 }
 
@@ -97,7 +99,7 @@ func (w *world) create(s plan.Step) {
 	w.o.Machines = append(w.o.Machines, m)
 }
 
-// adopt makes the group's own what nobody controls. What it is like is read with its next look.
+// adopt makes the group's own what has no controller. What it is like is read with its next look.
 func (w *world) adopt(name string) {
 	w.o.Uncontrolled = slices.DeleteFunc(w.o.Uncontrolled, func(m plan.UncontrolledMachine) bool { return m.Name == name })
 }

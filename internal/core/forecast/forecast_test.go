@@ -22,9 +22,11 @@ func three(change func(*plan.Observed)) plan.Observed {
 		Etcd:    plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true},
 	}
 	for i, name := range []string{"cp-1", "cp-2", "cp-3"} {
-		o.Machines = append(o.Machines, plan.Machine{Name: name, Host: name, Created: now.Add(time.Duration(i-60) * time.Minute), UpSince: now.Add(time.Duration(i-59) * time.Minute),
-			Ready: true, Hook: true, Components: []plan.Component{{Name: "kube-apiserver", Health: plan.Healthy}}})
-		o.Etcd.Members = append(o.Etcd.Members, plan.Member{ID: string(rune('a' + i)), Name: name, Machine: name, Health: plan.Healthy, Leader: i == 0, Since: now.Add(-time.Hour)})
+		o.Machines = append(o.Machines, plan.Machine{Name: name, Host: name, Created: now.Add(time.Duration(i-60) * time.Minute),
+			UpSince: now.Add(time.Duration(i-59) * time.Minute),
+			Ready:   true, Hook: true, Components: []plan.Component{{Name: "kube-apiserver", Health: plan.Healthy}}})
+		o.Etcd.Members = append(o.Etcd.Members, plan.Member{ID: string(rune('a' + i)), Name: name, Machine: name, Health: plan.Healthy,
+			Leader: i == 0, Since: now.Add(-time.Hour)})
 	}
 	change(&o)
 	return o
@@ -49,7 +51,8 @@ func TestOf(t *testing.T) {
 		{"rollout", version, "cp-1 Replace, cp-2 Replace, cp-3 Replace, cp-4 Add, cp-5 Add, cp-6 Add", 4, 1, 13, "AsWanted"},
 		{"rollout without surge", func(o *plan.Observed) { version(o); o.Policy.Surge = 0 },
 			"cp-1 Replace, cp-2 Replace, cp-3 Replace, cp-4 Add, cp-5 Add, cp-6 Add", 3, 0, 13, "AsWanted"},
-		{"in place", func(o *plan.Observed) { version(o); o.Policy.InPlace = plan.InPlaceOnly }, "cp-1 Update, cp-2 Update, cp-3 Update", 3, 0, 7, "AsWanted"},
+		{"in place", func(o *plan.Observed) { version(o); o.Policy.InPlace = plan.InPlaceOnly }, "cp-1 Update, cp-2 Update, cp-3 Update", 3, 0, 7,
+			"AsWanted"},
 		{"down to one", func(o *plan.Observed) { o.Want.Replicas = 1 }, "cp-1 Remove, cp-2 Remove, cp-3 Keep", 3, 0, 7, "AsWanted"},
 		{"a marked machine", func(o *plan.Observed) {
 			o.Machines[1].Marked = "its Node is not ready"
@@ -84,7 +87,8 @@ func TestOf(t *testing.T) {
 				t.Errorf("machines: %s, want %s", got, test.fates)
 			}
 			if f.MostMachines != test.most || f.LeastSpare != test.spare || len(f.Steps) != test.steps || f.End.Reason != test.end {
-				t.Errorf("most %d, least spare %d, %d steps, end %s; want %d, %d, %d, %s", f.MostMachines, f.LeastSpare, len(f.Steps), f.End, test.most, test.spare, test.steps, test.end)
+				t.Errorf("most %d, least spare %d, %d steps, end %s; want %d, %d, %d, %s", f.MostMachines, f.LeastSpare, len(f.Steps), f.End, test.most,
+					test.spare, test.steps, test.end)
 			}
 			if f.Done() != (test.end == "AsWanted") || f.Replaces() != strings.Contains(test.fates, "Replace") {
 				t.Errorf("done %v, replaces %v", f.Done(), f.Replaces())
@@ -132,8 +136,10 @@ func TestHeld(t *testing.T) {
 		end    string
 		takes  time.Duration
 	}{
-		{"one in a day", func(o *plan.Observed) { outdated(o, 1) }, "Create cp-5 held 23h59m40s, Create cp-6 held 23h59m40s", "AsWanted", 48*time.Hour + 5*time.Minute + 20*time.Second},
-		{"two in a day", func(o *plan.Observed) { outdated(o, 2) }, "Create cp-6 held 23h57m40s", "AsWanted", 24*time.Hour + 3*time.Minute + 40*time.Second},
+		{"one in a day", func(o *plan.Observed) { outdated(o, 1) }, "Create cp-5 held 23h59m40s, Create cp-6 held 23h59m40s", "AsWanted",
+			48*time.Hour + 5*time.Minute + 20*time.Second},
+		{"two in a day", func(o *plan.Observed) { outdated(o, 2) }, "Create cp-6 held 23h57m40s", "AsWanted",
+			24*time.Hour + 3*time.Minute + 40*time.Second},
 		{"three in a day", func(o *plan.Observed) { outdated(o, 3) }, "", "AsWanted", 6 * time.Minute},
 		{"one was", func(o *plan.Observed) {
 			outdated(o, 2)
@@ -216,8 +222,10 @@ func TestTimesOf(t *testing.T) {
 	if got := forecast.TimesOf(nil); got != usual {
 		t.Errorf("nothing is known, and times are %+v", got)
 	}
-	got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Create: 90 * time.Second, plan.Delete: 30 * time.Second, plan.ReleaseHook: 10 * time.Second, plan.UpdateInPlace: 20 * time.Second})
-	if want := (forecast.Times{Join: 90 * time.Second, Drain: 20 * time.Second, Leave: 10 * time.Second, Update: 20 * time.Second, Backup: usual.Backup, Step: usual.Step}); got != want {
+	got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Create: 90 * time.Second, plan.Delete: 30 * time.Second,
+		plan.ReleaseHook: 10 * time.Second, plan.UpdateInPlace: 20 * time.Second})
+	if want := (forecast.Times{Join: 90 * time.Second, Drain: 20 * time.Second, Leave: 10 * time.Second, Update: 20 * time.Second,
+		Backup: usual.Backup, Step: usual.Step}); got != want {
 		t.Errorf("times are %+v, want %+v", got, want)
 	}
 	if got := forecast.TimesOf(map[plan.Verb]time.Duration{plan.Delete: time.Second}); got != usual {

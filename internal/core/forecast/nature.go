@@ -50,7 +50,8 @@ func (w *world) eventOf(m *plan.Machine) (event, bool) {
 	case m.Update.State == plan.UpdateUnderway:
 		return event{what: "is updated", takes: w.t.Update, happens: func() { w.updated(m) }}, true
 	case m.Updating != "":
-		return event{what: "is changed by somebody else", takes: w.t.Update, happens: func() { m.Updating, m.Outdated, m.NeedsReplacement = "", "", "" }}, true
+		return event{what: "is changed by somebody else", takes: w.t.Update,
+			happens: func() { m.Updating, m.Outdated, m.NeedsReplacement = "", "", "" }}, true
 	}
 	return w.joining(m)
 }
@@ -116,7 +117,8 @@ func (w *world) takesMember() bool {
 // add puts the member of a machine into etcd's list.
 func (w *world) add(m *plan.Machine) {
 	w.members++
-	e := plan.Member{ID: notYet + strconv.Itoa(w.members), Machine: m.Name, Learner: w.o.Policy.Learners || w.o.Policy.EtcdOnly, Since: w.o.Now}
+	e := plan.Member{ID: notYet + strconv.Itoa(w.members), Machine: m.Name, Learner: w.o.Policy.Learners || w.o.Policy.EtcdOnly,
+		Since: w.o.Now}
 	w.o.Etcd.Members = append(w.o.Etcd.Members, e)
 }
 

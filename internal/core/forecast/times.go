@@ -28,8 +28,8 @@ func DefaultTimes() Times {
 	}
 }
 
-// TimesOf are the times of a cluster of which it is known how long steps took until their effect was there, by their verbs: of Create until
-// a machine was complete, of Delete until one was gone, of ReleaseHook the part of that which came after the hook's release, of
+// TimesOf are the times of a cluster of which it is known how long steps took until their effect was there, by their verbs. That of Create
+// is until a machine was complete, of Delete until one was gone, of ReleaseHook the part of that which came after the hook's release, of
 // UpdateInPlace until it was recorded. What is not known is as in DefaultTimes.
 func TimesOf(took map[plan.Verb]time.Duration) Times {
 	t := DefaultTimes()

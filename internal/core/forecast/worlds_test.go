@@ -62,8 +62,10 @@ func TestForecastsHold(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	fmt.Printf("%d worlds, %d steps taken, %d forecasts held against them, %d worlds in which they differ; %v\n", *worlds, steps, forecasts, failed, verbs)
-	for _, verb := range []plan.Verb{plan.Write, plan.Create, plan.StartBootstrap, plan.Delete, plan.MoveLeader, plan.PromoteMember, plan.RemoveMember,
+	fmt.Printf("%d worlds, %d steps taken, %d forecasts held against them, %d worlds in which they differ; %v\n", *worlds, steps, forecasts,
+		failed, verbs)
+	for _, verb := range []plan.Verb{plan.Write, plan.Create, plan.StartBootstrap, plan.Delete, plan.MoveLeader, plan.PromoteMember,
+		plan.RemoveMember,
 		plan.EnableDowngrade, plan.CancelDowngrade, plan.UpdateInPlace, plan.RecordUpdate, plan.RequestBackup, plan.ReleaseHook, plan.Finish,
 		counted} {
 		if verbs[verb] == 0 {
@@ -81,7 +83,8 @@ const counted plan.Verb = "counted"
 // faultless makes a world in which nothing goes wrong.
 func faultless(seed int64) sim.Setup {
 	s := sim.Random(seed)
-	s.Fates, s.Bad, s.Remains, s.Luck, s.Checks, s.UpdateFails, s.Sturdy, s.ByExtension, s.Faultless = nil, nil, nil, sim.Luck{}, false, 0, false, false, true
+	s.Fates, s.Bad, s.Remains, s.Luck, s.Checks, s.UpdateFails, s.Sturdy, s.ByExtension, s.Faultless = nil, nil, nil, sim.Luck{}, false, 0,
+		false, false, true
 	s.Boot, s.Serial = min(s.Boot, 3*time.Minute), false // where members join as voters, chance decides who leads
 	r := rand.New(rand.NewSource(^seed))
 	s.Script = nil

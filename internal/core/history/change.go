@@ -31,7 +31,7 @@ func ChangeOf(managed []metav1.ManagedFieldsEntry, changed []string) (Change, ti
 		if len(fields) == 0 {
 			continue
 		}
-		// Who took a field away sets it no longer: then it is whoever wrote last.
+		// A manager that removed a field sets it no longer: then it is the last writer.
 		sets := slices.ContainsFunc(changed, func(name string) bool { return slices.Contains(fields, name) })
 		if newest == nil || sets && !best || sets == best && !written(managed[i]).Before(written(*newest)) {
 			newest, best = &managed[i], sets

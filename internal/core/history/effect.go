@@ -35,8 +35,8 @@ func (e Entry) awaits(what effect) bool {
 	return e.Outcome == Done && e.Took.Duration == 0 && e.Machine != "" && e.effect() == what
 }
 
-// Complete fills in how long steps took whose effects are seen in facts that are newer than they. While nobody
-// looked, as during a pause, what took place counts as taking until somebody did. assessed is what the rules make of the facts.
+// Complete fills in how long steps took whose effects are seen in facts that are newer than they. While there
+// was no look, as during a pause, a step counts as taking until the next look. assessed is what the rules make of the facts.
 func (r *Record) Complete(o plan.Observed, assessed plan.Assessment) {
 	if !slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.awaits(machineComplete) || e.awaits(machineGone) }) {
 		return
@@ -63,9 +63,9 @@ func (r *Record) endUpdate(by Entry) {
 	}
 }
 
-// Durations are the medians of how long steps took, by their verbs: of Create from the creation of a machine until it was complete,
-// machines that were made ahead left out; of Delete from the request until it was gone; of ReleaseHook from the hook's release; of
-// UpdateInPlace until it was recorded. A verb of which no step is known to have had its effect is absent.
+// Durations are the medians of how long steps took, by their verbs. That of Create is from the creation of a machine until it was
+// complete, without machines that were made ahead. That of Delete is from the request until it was gone; of ReleaseHook from the hook's
+// release; of UpdateInPlace until it was recorded. A verb of which no step is known to have had its effect is absent.
 func Durations(entries []Entry) map[plan.Verb]time.Duration {
 	all := map[plan.Verb][]time.Duration{}
 	for _, e := range entries {

@@ -28,13 +28,14 @@ func (r Record) Encode() string {
 	}
 }
 
-// Decode reads an encoded record. One that cannot be read begins anew, with a note of that time which says so.
+// Decode reads an encoded record. One that cannot be read begins again, with a note of that time which says so.
 func Decode(text string, now time.Time) Record {
 	var r Record
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return Record{Entries: []Entry{{Time: now.UTC(), Note: "what was recorded before could not be read: " + reason(err)}}}
 	}
-	r.Entries = slices.DeleteFunc(r.Entries, func(e Entry) bool { return e.Step == "" && e.Change == nil && e.Approval == nil && e.Note == "" })
+	r.Entries = slices.DeleteFunc(r.Entries,
+		func(e Entry) bool { return e.Step == "" && e.Change == nil && e.Approval == nil && e.Note == "" })
 	r.bound()
 	return r
 }

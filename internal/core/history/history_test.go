@@ -25,7 +25,8 @@ func step(verb plan.Verb, machine string) plan.Decision {
 
 // complete is a machine that lacks nothing.
 func complete(name string) plan.Machine {
-	return plan.Machine{Name: name, Host: name, Ready: true, Hook: true, Components: []plan.Component{{Name: "kube-apiserver", Health: plan.Healthy}}}
+	return plan.Machine{Name: name, Host: name, Ready: true, Hook: true,
+		Components: []plan.Component{{Name: "kube-apiserver", Health: plan.Healthy}}}
 }
 
 // seen are facts of a group without etcd.
@@ -66,7 +67,8 @@ func want(t *testing.T, r Record, expected ...string) {
 
 func TestAdd(t *testing.T) {
 	var r Record
-	chore := plan.Decision{Step: plan.Step{Verb: plan.Write, Chore: "Kubeconfig"}, Rule: "bootstrap secrets", Reason: "KubeconfigMissing", Message: "it is missing"}
+	chore := plan.Decision{Step: plan.Step{Verb: plan.Write, Chore: "Kubeconfig"}, Rule: "bootstrap secrets", Reason: "KubeconfigMissing",
+		Message: "it is missing"}
 	r.Add(chore, at(0), 40*time.Millisecond+300*time.Microsecond, nil)
 	r.Add(step(plan.Create, "cp-1"), at(1), 20*time.Millisecond, nil)
 	want(t, r, "0s WriteKubeconfig done  write 40ms took 40ms", "1s Create cp-1 done  write 20ms took 0s")
@@ -138,8 +140,10 @@ func TestUpdateTook(t *testing.T) {
 	r.Add(step(plan.RecordUpdate, "cp-1"), at(29), time.Second, errors.New("conflict"))
 	r.Add(step(plan.RecordUpdate, "cp-1"), at(30), time.Second, nil)
 	want(t, r,
-		"0s UpdateInPlace cp-1 done  write 1ms took 0s", "5s DropUpdate cp-1 done  write 1ms took 1ms", "10s UpdateInPlace cp-1 done  write 1ms took 21s",
-		"11s UpdateInPlace cp-2 done  write 1ms took 0s", "29s RecordUpdate cp-1 failed conflict write 1s took 0s", "30s RecordUpdate cp-1 done  write 1s took 1s")
+		"0s UpdateInPlace cp-1 done  write 1ms took 0s", "5s DropUpdate cp-1 done  write 1ms took 1ms",
+		"10s UpdateInPlace cp-1 done  write 1ms took 21s",
+		"11s UpdateInPlace cp-2 done  write 1ms took 0s", "29s RecordUpdate cp-1 failed conflict write 1s took 0s",
+		"30s RecordUpdate cp-1 done  write 1s took 1s")
 }
 
 func TestDurations(t *testing.T) {
@@ -151,7 +155,8 @@ func TestDurations(t *testing.T) {
 	}
 	ahead := took(plan.Create, 500)
 	ahead[0].Ahead = true
-	entries := slices.Concat(took(plan.Create, 40, 10, 30), ahead, took(plan.Delete, 20, 10), took(plan.UpdateInPlace, 0), []Entry{{Change: &Change{}}})
+	entries := slices.Concat(took(plan.Create, 40, 10, 30), ahead, took(plan.Delete, 20, 10), took(plan.UpdateInPlace, 0),
+		[]Entry{{Change: &Change{}}})
 	want := map[plan.Verb]time.Duration{plan.Create: 30 * time.Second, plan.Delete: 15 * time.Second}
 	if got := Durations(entries); !maps.Equal(got, want) {
 		t.Errorf("medians are %v, want %v", got, want)
@@ -211,7 +216,8 @@ func TestEncodeDecode(t *testing.T) {
 // What cannot be read is told without being quoted, and all else goes on.
 func TestDecodeGarbage(t *testing.T) {
 	const secret = "hunter2"
-	for _, text := range []string{"", secret, `{"entries":"` + secret + `"}`, `{"entries":[{"time":"` + secret + `"}]}`, `{"entries":[{"took":"` + secret + `"}]}`, `[1]`, `{"entries":[`} {
+	for _, text := range []string{"", secret, `{"entries":"` + secret + `"}`, `{"entries":[{"time":"` + secret + `"}]}`,
+		`{"entries":[{"took":"` + secret + `"}]}`, `[1]`, `{"entries":[`} {
 		r := Decode(text, at(9))
 		if len(r.Entries) != 1 || !strings.Contains(r.Entries[0].Note, "could not be read") || strings.Contains(lines(r), secret) {
 			t.Errorf("of %q it keeps\n%s", text, lines(r))
@@ -273,7 +279,8 @@ func TestChangeOf(t *testing.T) {
 	if err := json.Unmarshal([]byte(managed), &all); err != nil {
 		t.Fatal(err)
 	}
-	garbage := []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1("{")}, {Manager: "b"}, {Manager: "c", FieldsV1: metav1.NewFieldsV1(`{"f:spec":7}`)}}
+	garbage := []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1("{")}, {Manager: "b"},
+		{Manager: "c", FieldsV1: metav1.NewFieldsV1(`{"f:spec":7}`)}}
 	for _, test := range []struct {
 		name    string
 		managed []metav1.ManagedFieldsEntry
@@ -320,7 +327,8 @@ func TestAddChange(t *testing.T) {
 
 func TestChanged(t *testing.T) {
 	equal := func(a, b any) bool { return a == b }
-	before, after := map[string]any{"replicas": 1, "version": "v1", "paused": true}, map[string]any{"replicas": 3, "version": "v1", "rollout": 1}
+	before, after := map[string]any{"replicas": 1, "version": "v1", "paused": true}, map[string]any{"replicas": 3, "version": "v1",
+		"rollout": 1}
 	if got := strings.Join(Changed(before, after, equal), " "); got != "paused replicas rollout" {
 		t.Errorf("changed are %s", got)
 	}
@@ -335,7 +343,8 @@ func TestApproval(t *testing.T) {
 	if want := (Approval{Revision: "0123456789ab", By: "system:serviceaccount:flux:some one"}); !known || a != want {
 		t.Fatalf("%+v, %t", a, known)
 	}
-	for _, text := range [][2]string{{"0123456789ab", ""}, {"", "2026-11-23T04:05:06Z jane"}, {"0123456789ab", "jane"}, {"0123456789ab", "2026-11-23T04:05:06Z"}} {
+	for _, text := range [][2]string{{"0123456789ab", ""}, {"", "2026-11-23T04:05:06Z jane"}, {"0123456789ab", "jane"},
+		{"0123456789ab", "2026-11-23T04:05:06Z"}} {
 		if _, _, known := ApprovalOf(text[0], text[1]); known {
 			t.Errorf("%q is known", text)
 		}
@@ -352,7 +361,7 @@ func TestApproval(t *testing.T) {
 	if r.AddApproval(a, at.Add(time.Hour)); len(r.Entries) != 4 {
 		t.Errorf("the second approval of the same: %+v", r.Entries)
 	}
-	var again Record // of a process that starts anew and sees the approval before it reads what was recorded
+	var again Record // of a process that starts again and sees the approval before it reads what was recorded
 	again.AddApproval(a, at)
 	if again.Merge(r); len(again.Entries) != 4 {
 		t.Errorf("seen again: %+v", again.Entries)

@@ -48,7 +48,7 @@ type Entry struct {
 	// Outcome is what became of the step, and Error why it failed.
 	Outcome Outcome `json:"outcome,omitempty"`
 	Error   string  `json:"error,omitempty"`
-	// Duration is how long the step's write took, and Took how long it was until the step's effect was seen: a created machine
+	// Duration is how long the step's write took, and Took how long it was until the step's effect was seen. That is a created machine
 	// complete, a deleted or released one gone, an update in place recorded; of other steps the write itself. Zero: it is not seen yet,
 	// or never came about.
 	Duration metav1.Duration `json:"duration,omitzero"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// adopt takes the machines over that nobody controls: all of them, or none.
+// adopt takes over the machines without a controller: all of them, or none.
 func adopt(s *state) opinion {
 	if len(s.Uncontrolled) == 0 {
 		return pass("all control plane machines of the cluster are %s's", s.Group.Name)
@@ -62,7 +62,7 @@ func (s *state) isNew() bool {
 }
 
 // unseen says why it is not known whether the machines hold a cluster. Until it is,
-// none of them may be taken for one that serves nobody.
+// none of them may be treated as one that serves no client.
 func (s *state) unseen() string {
 	why := "none has finished setting itself up"
 	if !s.Cluster.Reachable {

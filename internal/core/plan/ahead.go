@@ -14,7 +14,7 @@ func (s *state) nextHeld() *machine {
 	return held[0]
 }
 
-// discardHeld takes a machine away that was made ahead and that nobody wants any more. Nobody needs it.
+// discardHeld takes a machine away that was made ahead and that is not wanted any more. Nothing needs it.
 func (s *state) discardHeld() opinion {
 	held := s.those(func(m *machine) bool { return m.isHeld() })
 	have, which := s.staying(), ""

@@ -9,8 +9,8 @@ import (
 )
 
 // Assessment is what the rules make of the machines and members that were observed: the one
-// definition of "complete" and "healthy", besides the second one in Check. Whoever reports,
-// or decides how soon to look again, reads it here.
+// definition of "complete" and "healthy", besides the second one in Check. Code that
+// reports, or decides how soon to look again, reads it here.
 type Assessment struct {
 	// Machines are in the order in which they were observed, and so are Members.
 	Machines []MachineAssessment `json:"machines,omitempty"`
@@ -18,9 +18,9 @@ type Assessment struct {
 	// Voters are the members that vote, as the quorum counts them.
 	Voters []quorum.Voter `json:"voters,omitempty"`
 	// Settled: every machine is complete and holds a healthy member, where members are Quorate's to
-	// keep, no other member is there, and etcd's version is not to be lowered: nothing is under way, and nothing is wrong.
+	// keep. No other member is there, and etcd's version is not to be lowered: nothing is under way, and nothing is wrong.
 	Settled bool `json:"settled,omitempty"`
-	// Remediation is what the rules say of the machines that are marked to be replaced; empty: none is.
+	// Remediation is what the rules decide about the machines that are marked to be replaced; empty: none is.
 	Remediation string `json:"remediation,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type MachineAssessment struct {
 	Why string `json:"why,omitempty"`
 	// Irreplaceable: without it the other voters would be no quorum, or no machine that stays would be healthy.
 	Irreplaceable bool `json:"irreplaceable,omitempty"`
-	// Stays: it is marked to be replaced, and waiting does not help: it is the only machine of an initialized group, it broke as often
+	// Stays: it is marked to be replaced, and waiting does not help. It is the only machine of an initialized group, it broke as often
 	// as the limits allow, or the others could not do without it.
 	Stays bool `json:"stays,omitempty"`
 }
@@ -61,7 +61,7 @@ const (
 	FaultJoining   Fault = "Joining"   // it has not started, or is a learner
 	FaultSilent    Fault = "Silent"    // it was asked and does not answer, or follows no leader
 	FaultUnmatched Fault = "Unmatched" // no machine is known for it
-	FaultUnasked   Fault = "Unasked"   // nobody could ask it
+	FaultUnasked   Fault = "Unasked"   // it could not be asked
 )
 
 // Assess returns what the rules make of what was observed.
@@ -129,14 +129,14 @@ func (a Assessment) Member(id string) MemberAssessment {
 	return MemberAssessment{}
 }
 
-// assessMember says whether a member does what a member should, and what it does not.
+// assessMember reports whether a member does what a member should, and what it does not.
 func assessMember(m Member) MemberAssessment {
 	a := MemberAssessment{ID: m.ID, Health: Unhealthy}
 	switch {
 	case len(m.Alarms) > 0:
 		a.Fault, a.Why = FaultAlarm, "raises the alarm "+strings.Join(m.Alarms, " and ")
 	case m.Placeholder:
-		a.Fault, a.Why = FaultJoining, "is a placeholder: nobody can join while a machine goes that hangs in its bootstrap"
+		a.Fault, a.Why = FaultJoining, "is a placeholder: no machine can join while one that hangs in its bootstrap is being deleted"
 	case m.Name == "", m.Learner && m.Health != Unhealthy:
 		a.Fault, a.Why = FaultJoining, "is joining, and does not vote yet"
 	case m.Health == Unhealthy:

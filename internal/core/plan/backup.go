@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A rollout, or an update in place, of a machine that needs a backup first waits for one. It is asked for when nothing but the backup keeps
+// A rollout, or an update in place, of a machine that needs a backup first waits for one. The rules request it when only the backup keeps
 // the next step back, so that it is as young as can be. What is missing or broken waits for no store.
 
 // mostAhead is how far ahead of this clock a backup's time may be: managers that took turns may have had clocks that differ. A backup of a
@@ -32,8 +32,8 @@ func (g gate) machines() []*machine {
 	})
 }
 
-// holds: no machine is replaced or changed in place before there is another backup, as one of those that are outdated needs it. Nobody
-// takes one of etcd that is not ours.
+// holds: no machine is replaced or changed in place before there is another backup, as one of those that are outdated needs it.
+// Quorate takes none of an etcd that is not ours.
 func (g gate) holds() bool {
 	return g.s.Etcd.Ours() && g.s.Policy.MaxBackupAge > 0 && !g.isOpen() && len(g.machines()) > 0
 }

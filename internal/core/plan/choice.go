@@ -70,7 +70,7 @@ func Offers(o Observed) []Offer {
 		}
 	}
 	for _, m := range s.whole.Machines {
-		if on.isForgettable(m) {
+		if !m.Off && on.isForgettable(m) {
 			offers = append(offers, on.forgetting(m))
 		}
 	}
@@ -152,7 +152,8 @@ func (s choosing) forgetting(m Machine) Offer {
 	}
 }
 
-// forget takes the machines out of the facts for which the rules wait no longer, as a person decided; their names stay taken. A group that is
+// forget takes the machines out of the facts for which the rules wait no longer, as a person decided, or declared them off in a recovery; their
+// names stay taken. A group that is
 // being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside it.
 func (s choosing) forget() {
 	s.whole = s.Observed
@@ -161,7 +162,7 @@ func (s choosing) forget() {
 	}
 	s.Machines, s.Cluster.Names = nil, slices.Clone(s.Cluster.Names)
 	for _, m := range s.whole.Machines {
-		if isMade(s.whole, ForgetMachine, m.Name) && s.isForgettable(m) {
+		if (m.Off || isMade(s.whole, ForgetMachine, m.Name)) && s.isForgettable(m) {
 			s.Cluster.Names = append(s.Cluster.Names, m.Name)
 			continue
 		}
@@ -169,7 +170,7 @@ func (s choosing) forget() {
 	}
 }
 
-// answering says whether a member answers.
+// answering reports whether a member answers.
 func answering(e *Member) string {
 	switch e.Health {
 	case Healthy:

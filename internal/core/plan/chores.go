@@ -29,7 +29,7 @@ type Due string
 
 // The values of Due.
 const (
-	// DueFirst: before the first machine is made, and never after that: whoever comes later waits for a person.
+	// DueFirst: before the first machine is made, and never after that: a later machine waits for a person.
 	DueFirst Due = "First"
 	// DueNow: ahead of machines and members.
 	DueNow Due = "Now"
@@ -143,7 +143,7 @@ func maintain(s *state) opinion {
 	return pass("%s", later)
 }
 
-// waitForPerson waits for a person who does what nobody else can.
+// waitForPerson waits for a person who does what Quorate cannot.
 func (s *state) waitForPerson() opinion {
 	if len(s.blocked) > 0 {
 		return wait(s.blocked[0].Reason, "%s", s.blocked[0].Message)

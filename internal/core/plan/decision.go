@@ -17,7 +17,7 @@ const (
 	Create Verb = "Create"
 	// StartBootstrap of Step.Machine, which was made ahead and held back.
 	StartBootstrap Verb = "StartBootstrap"
-	// Adopt Step.Machine, which nobody controls: the group does from then on.
+	// Adopt Step.Machine, which has no controller: the group is it from then on.
 	Adopt Verb = "Adopt"
 	// Delete Step.Machine; its hook holds it until its member is gone.
 	Delete Verb = "Delete"
@@ -39,7 +39,7 @@ const (
 	// RecordUpdate writes into the objects of Step.Machine what its update made of it: what the update was for, which need not be wanted any
 	// more.
 	RecordUpdate Verb = "RecordUpdate"
-	// DropUpdate forgets the failed update of Step.Machine, which nobody wants any more.
+	// DropUpdate forgets the failed update of Step.Machine, which is not wanted any more.
 	DropUpdate Verb = "DropUpdate"
 	// RequestBackup notes that a verified backup is needed now: it is taken at once, by somebody else.
 	RequestBackup Verb = "RequestBackup"

@@ -9,9 +9,9 @@ import (
 )
 
 // All members of etcd keep data of one minor version, the lowest of theirs, and one of an older version can join only once that
-// was lowered. etcd lowers it while a downgrade is enabled, when it knows the version of every member, and lets nobody join
-// meanwhile. When the downgrade is cancelled, the version stays only while a member of the older version is in the list, or one that has
-// not started. So one that is to join is added as learner first; then the downgrade is cancelled, and it starts. Others follow as ever.
+// was lowered. etcd lowers it while a downgrade is enabled, when it knows the version of every member, and lets no member
+// join meanwhile. When the downgrade is cancelled, the version stays only while a member of the older version is in the list, or one that
+// has not started. So one that is to join is added as learner first; then the downgrade is cancelled, and it starts. Others follow as ever.
 
 // minorText writes a minor version: 3.5.
 func minorText(v version.Version) string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
@@ -57,7 +57,7 @@ func tellTooNew(members []*Member) string {
 	return strings.Join(texts, ", ")
 }
 
-// cancelDowngrade ends a downgrade that has served, or that nobody wants: as long as one is enabled no member can join.
+// cancelDowngrade ends a downgrade that has served, or that is not wanted: as long as one is enabled no member can join.
 func cancelDowngrade(s *state) opinion {
 	to, err := version.Parse(s.Etcd.Downgrade)
 	want, known := s.wantedEtcd()
@@ -145,11 +145,11 @@ func (s *state) cannotLower(newer []*Member, want version.Version) string {
 func holdsLowering(s *state) string {
 	switch {
 	case s.isUnapproved():
-		return "nobody has approved that"
+		return "that is not approved"
 	case s.Group.Window.isClosed():
 		return "nothing may begin now"
 	case s.heldByLimit(s.outdated()):
-		return "the limit lets no machine be replaced now"
+		return "maxReplacementsPerDay is reached"
 	case gate{s}.holds():
 		return "there is no backup yet"
 	}

@@ -75,7 +75,7 @@ func (s *state) prepared() opinion {
 	case lacked.Blocked:
 		return wait(lacked.Reason, "%s", lacked.Message)
 	case lacked.Name != "":
-		return wait(lacked.Reason, "%s, and nobody can join without", lacked.Message)
+		return wait(lacked.Reason, "%s, and no machine can join without it", lacked.Message)
 	}
 	return pass("all that a machine needs is there")
 }
@@ -161,21 +161,21 @@ func (s *state) coming() (on []*machine, most int) {
 // votes: its member is known, and no learner.
 func (m *machine) votes() bool { return m.member != nil && !m.member.Learner }
 
-// bootstrapping: it joins and has no Node yet. Whoever let it come found a complete machine;
-// that one's probes may fail while it makes room, and more may come meanwhile.
+// bootstrapping: it joins and has no Node yet. The rule that started it found a complete
+// machine; that one's probes may fail while it makes room, and more may come meanwhile.
 func (m *machine) bootstrapping() bool { return m.standing == joining && !m.isUp() }
 
 // waitForDeletions waits for machines to go before they are replaced, but for those that cannot go
-// before, or not for long: one holds the last voter or the only healthy API server, another
+// before, or not for long. One holds the last voter or the only healthy API server, another
 // is still drained, which may take an hour. One without a Node has nothing to drain: a placeholder is to keep it out soon. With those there
 // are never more than wanted. A third, but one alone, is held because it may yet join, or lingers.
 func (s *state) waitForDeletions() opinion {
-	going := awaited(s.with(leaving))
+	going := s.with(leaving)
 	if len(s.placeholders) > 0 {
-		return wait("MachineDeleting", "%s; nobody can join before placeholder %s is removed", s.departures(going), s.placeholders[0].ID)
+		return wait("MachineDeleting", "%s; no machine can join before placeholder %s is removed", s.departures(going), s.placeholders[0].ID)
 	}
 	if s.holdsNobodyUp(going) {
-		return pass("%s, and nobody waits for it", s.departures(going))
+		return pass("%s, and nothing waits for it", s.departures(going))
 	}
 	for _, m := range going {
 		last := m.HookDue && (m.member != nil && !m.member.Learner && len(s.voters) == 1 || s.servesAlone(m) != "")
@@ -232,8 +232,8 @@ func (s *state) waitForHealthy() opinion {
 }
 
 // replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and
-// is broken: fewer serve without it, and nobody may ever mark the other. One that never came up shows what may become of the next, and is
-// waited for.
+// is broken: fewer serve without it, and the other may never be marked. One that never came up shows what may become of the next: it
+// waits for that one.
 func (s *state) replacesBroken() bool { return s.Group.Repairing && s.staying() < s.Want.Replicas }
 
 // alarm waits while a member raises an alarm: with NOSPACE etcd takes no writes that add data, among them those of machines
@@ -313,19 +313,13 @@ func settle(s *state) opinion {
 }
 
 // leavingBeforeRollout are the machines that are being deleted and that all else waits for: a rollout does not wait for a single one
-// that may yet join, which never came up and may take half an hour, nor for one that lingers. Nobody waits for one that is off.
+// that may yet join, which never came up and may take half an hour, nor for one that lingers.
 func (s *state) leavingBeforeRollout() []*machine {
-	going := awaited(s.with(leaving))
+	going := s.with(leaving)
 	if len(s.outdated()) > 0 && s.holdsNobodyUp(going) {
 		return nil
 	}
 	return going
-}
-
-// awaited returns those of the machines that are being deleted which others wait for: not those that a person declared off, which nothing
-// holds any more.
-func awaited(going []*machine) []*machine {
-	return slices.DeleteFunc(slices.Clone(going), func(m *machine) bool { return m.Off && m.isReleased() })
 }
 
 // holdsNobodyUp: of machines that are being deleted there is one alone, which may yet join, or lingers.
@@ -333,7 +327,7 @@ func (s *state) holdsNobodyUp(going []*machine) bool {
 	return len(going) == 1 && (s.mayComeLate(going[0]) || s.lingers(going[0]))
 }
 
-// lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for: nothing on it is or
+// lingers: of a machine that is being deleted nothing but the infrastructure is left, which the user need not wait for. Nothing on it is or
 // becomes a member of etcd, and as many as wanted stay.
 func (s *state) lingers(m *machine) bool {
 	return s.Policy.Overlap && s.Policy.Surge > 0 && s.staying() >= s.Want.Replicas && m.isReleased() && m.member == nil && !s.hasTimeToAdd(m)

@@ -47,7 +47,7 @@ func (s *state) heldByLimit(old []*machine) bool {
 }
 
 // asReplacement notes on a step that replaces a machine, or changes it in place, that it counts. A machine that is one too many goes
-// whatever the limit is, and counts as well: a person may have lowered the limit in the middle of a rollout, or another machine was counted
+// whatever the limit is, and counts as well. A person may have lowered the limit in the middle of a rollout, or another machine was counted
 // before and then stayed.
 func (s *state) asReplacement(v opinion) opinion {
 	step := &v.decision.Step

@@ -101,7 +101,7 @@ func (s *state) doubt() (string, string) {
 	if len(s.machines) == 0 {
 		data := "its data is gone unless there is a copy"
 		if !s.Etcd.Ours() {
-			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join, and nobody is left to be joined; docs/operating.md tells how a first one is made again"
+			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join; there is no machine left to join; docs/operating.md says how a first one is made again"
 		}
 		text := "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
 		return "NoMachineLeft", text + lost{s}.recovery()
@@ -165,7 +165,7 @@ func finishRemovals(s *state) opinion {
 }
 
 // due returns the machines that wait for our hook, and those that nothing holds any more and
-// that have a member nevertheless: those without a member first, then those that do not
+// that have a member nevertheless. Those without a member come first, then those that do not
 // vote, the dead, the living.
 func (s *state) due() []*machine {
 	var due []*machine
@@ -179,7 +179,7 @@ func (s *state) due() []*machine {
 }
 
 // servesAlone says that a machine's API server is the only one known to be healthy, while others
-// could serve in its place; empty: it is not, or there is no other machine, nor one of others.
+// could serve in its place. Empty: it is not, or there is no other machine, nor one of others.
 func (s *state) servesAlone(m *machine) string {
 	if s.Policy.EtcdOnly || m.Gone || m.isReleased() || !m.isUp() || s.cannotServe(m) || len(s.machines)+len(s.Uncontrolled) == 1 {
 		return ""
@@ -288,7 +288,7 @@ func (s *state) heldLearner(m *machine) *Member {
 	return nil
 }
 
-// mayHold reports whether a member may run on a machine, for all that is known: it is
+// mayHold reports whether a member may run on a machine, for all that is known. It is
 // named after its Node, as soon as it has started, and where there are no Nodes after its machine.
 func (s *state) mayHold(m *machine, e *Member) bool {
 	switch {
@@ -303,9 +303,9 @@ func (s *state) mayHold(m *machine, e *Member) bool {
 // cannotSpare says why a member cannot leave the quorum now; empty if it can.
 //
 // The quorum only gains when a dead voter leaves, or one that goes at any moment anyway.
-// For any other, those count as dead that go at any moment; and it waits for all who
-// join: the learner may be promoted at any moment and die in the next, and those
-// that started early know only the members of that time and lose their way with them.
+// For any other, those count as dead that go at any moment; and it waits for all
+// members that join. The learner may be promoted at any moment and die in the next.
+// Those that started early know only the members of that time, and cannot reach others when these are gone.
 func (s *state) cannotSpare(m *Member) string {
 	if m.Learner {
 		return ""
@@ -371,7 +371,7 @@ func (s *state) handOver(m *Member, reason, why string) opinion {
 	}
 	to := s.successor(m)
 	if to == nil {
-		return pass("nobody can lead instead of %s", m.label())
+		return pass("no other member can lead instead of %s", m.label())
 	}
 	return do(Step{Verb: MoveLeader, Member: to.ID, Machine: to.Machine}, reason, "%s, and %s leads", why, m.label())
 }
@@ -411,7 +411,7 @@ func (s *state) isLost(m *Member) bool {
 }
 
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
-// host may be one that nobody keeps any more, and go at any moment.
+// host may be one that is not kept any more, and go at any moment.
 func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
 	lasting := slices.Clone(voters)
 	for _, e := range s.homeless() {
@@ -450,9 +450,9 @@ func (s *state) placed() opinion {
 	return pass("every voter that answers has its machine")
 }
 
-// awaited is until when a voter of no known machine is waited for: until it is removed, if the others can spare it, or counts as one that
-// does not answer. It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any other is
-// one in less time.
+// awaited is until when the rules wait for a voter of no known machine: until it is removed, if the others can spare it, or counts as one
+// that does not answer. It is removed before it counts as that: a voter that may live is no stray while a machine may have it, and any
+// other is one in less time.
 func (s *state) awaited(e *Member) time.Time {
 	if at := s.stuckAt(e); !at.IsZero() && s.cannotSpare(e) == "" {
 		return at

@@ -36,7 +36,7 @@ func (s *state) newName() string {
 // nameOf returns the name of the machine with a number.
 func (s *state) nameOf(n int) string { return fmt.Sprintf(s.Want.NameFormat, strconv.Itoa(n)) }
 
-// longestNumber is the highest number in a name that is taken for one of ours: others
+// longestNumber is the highest number in a name that counts as one of ours: others
 // end their machines' names in dates, or at random.
 const longestNumber = 99999
 

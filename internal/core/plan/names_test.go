@@ -43,7 +43,7 @@ func TestRulesOfNewNames(t *testing.T) {
 // TestAssessPlaceholder verifies that a placeholder is reported as one, and not as a member that joins.
 func TestAssessPlaceholder(t *testing.T) {
 	a := assessMember(Member{ID: "e9", Learner: true, Placeholder: true})
-	const why = "is a placeholder: nobody can join while a machine goes that hangs in its bootstrap"
+	const why = "is a placeholder: no machine can join while one that hangs in its bootstrap is being deleted"
 	if a.Fault != FaultJoining || a.Why != why {
 		t.Errorf("%+v", a)
 	}

@@ -22,7 +22,7 @@ type Observed struct {
 	Etcd Etcd `json:"etcd"`
 	// Workers are the names of the cluster's other machines, sorted. Deletion waits for them.
 	Workers []string `json:"workers,omitempty"`
-	// Recovery is the recovery of etcd by a seed that is asked for; the zero value: none is.
+	// Recovery is the requested recovery of etcd by a seed; the zero value: there is none.
 	Recovery Recovery `json:"recovery,omitzero"`
 	// Choices are what a person decided, and is not done yet, sorted by their digest.
 	Choices []Choice `json:"choices,omitempty"`
@@ -36,7 +36,7 @@ type Recovery struct {
 	Name string `json:"name,omitempty"`
 	// Seed names the verified backup that is to be restored; empty: there is none yet.
 	Seed string `json:"seed,omitempty"`
-	// Approved is when a person approved this seed and these machines; zero: nobody did.
+	// Approved is when a person approved this seed and these machines; zero: not approved.
 	Approved time.Time `json:"approved,omitzero"`
 	// GiveUp are the names of the machines that the person gives up, and Off of those that are off for good. Sorted.
 	GiveUp []string `json:"giveUp,omitempty"`
@@ -60,7 +60,7 @@ type Group struct {
 	// NoUpgrader says which image is missing to update machines in place, and how to set it. Empty: none is missing. All else goes on.
 	NoUpgrader string `json:"noUpgrader,omitempty"`
 	// Unapproved is the revision of the spec that a person must approve, and has not, before machines are replaced or changed in place; empty:
-	// nothing of that is waited for. What is missing or broken waits for nobody.
+	// nothing needs an approval. What is missing or broken needs none.
 	Unapproved string `json:"unapproved,omitempty"`
 	// Window is whether machines may begin to be replaced or changed in place because of the spec now. What is missing or broken waits for no
 	// window.
@@ -183,7 +183,7 @@ const (
 	InPlacePreferred InPlace = "Preferred"
 	// InPlaceOnly: no machine is ever replaced, outdated or broken, but when a person deletes it.
 	InPlaceOnly InPlace = "Only"
-	// InPlaceExternal: somebody else changes them, and is waited for. Broken machines are replaced.
+	// InPlaceExternal: another controller changes them, and the rules wait for it. Broken machines are replaced.
 	InPlaceExternal InPlace = "External"
 )
 
@@ -230,6 +230,9 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
+	// SilentSince is since when nothing has answered at the endpoint, whoever asked: a refusal or an error is an answer. It is counted anew when
+	// the manager starts, or has no kubeconfig to ask with; zero: something answers, or nobody asked.
+	SilentSince time.Time `json:"silentSince,omitzero"`
 	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where
 	// there are many, they are those with the highest numbers. A new machine gets none of them.
 	Names []string `json:"names,omitempty"`
@@ -270,8 +273,8 @@ type Machine struct {
 	CannotJoin string `json:"cannotJoin,omitempty"`
 	// Gone: its infrastructure says that nothing is left of it on its host. Nothing runs there, or ever will, and CannotJoin says so.
 	Gone bool `json:"gone,omitempty"`
-	// Off: it is being deleted, and a person declared it off for good in a recovery that has begun: its infrastructure may never go. CannotJoin
-	// says so.
+	// Off: it is being deleted, and a person declared it off for good in a recovery that has begun: its infrastructure may never go.
+	// CannotJoin says so.
 	Off bool `json:"off,omitempty"`
 	// Seeded: it was made by the seed of the group's recovery.
 	Seeded bool `json:"seeded,omitempty"`
@@ -281,7 +284,7 @@ type Machine struct {
 	Held bool `json:"held,omitempty"`
 	// Started is when the bootstrap of a machine was started that was made ahead; zero: it was not.
 	Started time.Time `json:"started,omitzero"`
-	// Updating says what somebody else is changing inside the machine, which is waited for; empty: nothing.
+	// Updating says what another controller is changing inside the machine, and the rules wait for it; empty: nothing.
 	Updating string `json:"updating,omitempty"`
 	// Outdated says in what the machine differs from what is wanted; empty: in nothing. Another takes its place, or it is
 	// changed in place, as Policy.InPlace says.
@@ -297,7 +300,7 @@ type Machine struct {
 	Update Update `json:"update,omitzero"`
 	// Gate names a readiness gate of the user's that is not passed; empty: none.
 	Gate string `json:"gate,omitempty"`
-	// Marked says why a health check, or a person, wants it replaced; empty: nobody does.
+	// Marked says why a health check, or a person, wants it replaced; empty: it is not marked.
 	Marked string `json:"marked,omitempty"`
 	// MarkedByPerson: a person marked it, by an annotation, and not, or not only, a health check.
 	MarkedByPerson bool `json:"markedByPerson,omitempty"`
@@ -321,8 +324,8 @@ func (m Machine) isUp() bool { return m.Host != "" }
 // canJoin: it may still add a member to etcd by itself, for all that is known.
 func (m Machine) canJoin() bool { return m.CannotJoin == "" && !m.isHeld() }
 
-// lostMember: it is there for a member of etcd alone, and that is gone. Whether the machine was ever up nobody can tell from the
-// member, which is all that tells of such a machine.
+// lostMember: it is there for a member of etcd alone, and that is gone. The member is the only sign of such a machine, and it
+// does not show whether the machine was ever up.
 func (m Machine) lostMember(p Policy) bool {
 	return p.EtcdOnly && !m.isUp() && m.CannotJoin != ""
 }
@@ -339,7 +342,7 @@ func (m Machine) isOutdated() bool { return m.Outdated != "" }
 // needsReplacement: something of what is outdated cannot be changed in place.
 func (m Machine) needsReplacement() bool { return m.NeedsReplacement != "" }
 
-// isUnanswered: nobody knows whether what is outdated can be changed in place.
+// isUnanswered: it is not known whether what is outdated can be changed in place.
 func (m Machine) isUnanswered() bool { return m.Unanswered != "" }
 
 // isMarked: a health check, or a person, wants it replaced.
@@ -351,7 +354,7 @@ type Update struct {
 	State UpdateState `json:"state,omitempty"`
 	// Message says the same to a person: the step that is under way or failed, why, and what to do.
 	Message string `json:"message,omitempty"`
-	// Unfinished: its beginning was cut off, and nobody carries it out before it is begun in full.
+	// Unfinished: its beginning was cut off, and it is not carried out before it is begun in full.
 	Unfinished bool `json:"unfinished,omitempty"`
 	// Obsolete: it is for another spec than the one that is wanted now, or somebody else is to update the machine now.
 	Obsolete bool `json:"obsolete,omitempty"`
@@ -396,7 +399,7 @@ type Etcd struct {
 	Members []Member `json:"members,omitempty"`
 	// MaxLearners is how many learners etcd takes at once, as its members are told to; 0: they are told nothing, and take one.
 	MaxLearners int `json:"maxLearners,omitempty"`
-	// Downgrade is the version to which etcd is asked to lower its data, such as 3.5.0, so that nobody can join; empty: to none.
+	// Downgrade is the version to which a downgrade lowers etcd's data, such as 3.5.0, so that no member can join; empty: to none.
 	Downgrade string `json:"downgrade,omitempty"`
 }
 

@@ -50,7 +50,7 @@ func (p Policy) MemberAddTime() time.Duration {
 	return memberAddTimeout
 }
 
-// untilAdded says until when a machine is waited for that may still add a member, and whose voter would be missed.
+// untilAdded returns until when the rules wait for a machine that may still add a member, and whose voter would be missed.
 func (s *state) untilAdded(m *machine) string {
 	return fmt.Sprintf("waiting until %s after its %s", s.Policy.MemberAddTime(), m.addsAfter())
 }
@@ -99,7 +99,7 @@ func (s *state) learnerInSlot() *Member {
 }
 
 // shutOut says that a machine which is held because of its late voter waits, and why no placeholder keeps it out; empty: one can, so that
-// it need not wait. One without its hook goes at once, and nobody keeps it out in time.
+// it need not wait. One without its hook goes at once, and nothing keeps it out in time.
 func (s *state) shutOut(m *machine, cost string) string {
 	not := s.cannotShutOut(m)
 	if !m.Hook {
@@ -195,7 +195,7 @@ func (s *state) loose() *machine {
 	return nil
 }
 
-// othersTurn is how long a machine that joins has to add its learner before a placeholder may take the slot: while one that goes lives on,
+// othersTurn is how long a machine that joins has to add its learner before a placeholder may take the slot. While one that goes lives on,
 // it would be kept out as well, and kubeadm gives up.
 const othersTurn = 3 * time.Minute
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// promote lets a learner vote that has caught up, on a machine that stays. etcd takes one learner at a time, so that whoever waits
-// for it waits for all others.
+// promote lets a learner vote that has caught up, on a machine that stays. etcd takes one learner at a time, so that a machine
+// that waits for it waits for all others.
 func promote(s *state) opinion {
 	if !s.Policy.EtcdOnly {
 		return pass("what runs on the machines promotes its own member")
@@ -25,8 +25,8 @@ func promote(s *state) opinion {
 	return pass("no member is a learner")
 }
 
-// isAboutToGo reports whether a machine that is to be replaced can go now. One that cannot must vote first, or whoever waits for it, and
-// it for them, would wait for ever.
+// isAboutToGo reports whether a machine that is to be replaced can go now. One that cannot must vote first, or it and those that wait
+// for it would wait for ever.
 func (s *state) isAboutToGo(m *machine) bool {
 	return m.isMarked() && s.cannotReplace(m) == "" || s.isStillborn(m) && s.cannotDiscard(m) == ""
 }

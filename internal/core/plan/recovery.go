@@ -12,20 +12,24 @@ import (
 // etcd is silent for a moment, long after it had a quorum again.
 const recoveryApproval = 15 * time.Minute
 
+// recoverySilence is how long nothing may have answered at the endpoint before a seed is planted. One look that fails, or a pause of a machine
+// that no object tells of, must not begin a second cluster.
+const recoverySilence = time.Minute
+
 // recoverBySeed recovers a group that lost its quorum, or all of its machines: all machines that a person gave up go, and then one new
 // machine restores a snapshot. No old voter may be left by then: two of them would make a quorum of the old cluster.
 func recoverBySeed(s *state) opinion {
 	r := s.Recovery
 	switch {
 	case r.Name == "":
-		return pass("no recovery is asked for")
+		return pass("no recovery is requested")
 	case !r.Begun:
 		return recovering{s}.begin()
 	case r.Approved.IsZero():
 		return wait("RecoveryUnapproved", "recovery %s was changed after it began: approve it again", r.Name)
 	}
 	if v := bootstrapSecrets(s); v.decided {
-		return v // without a kubeconfig nobody sees whether an API server answers
+		return v // without a kubeconfig it cannot be seen whether an API server answers
 	}
 	on := recovering{s}
 	m := on.seeded()
@@ -41,7 +45,7 @@ func recoverBySeed(s *state) opinion {
 	return on.fence()
 }
 
-// recovering is the state of a group that a recovery is asked for.
+// recovering is the state of a group with a requested recovery.
 type recovering struct{ *state }
 
 // begin begins an approved recovery where etcd has no quorum. Until then the other rules go on.
@@ -72,7 +76,7 @@ func (s recovering) begin() opinion {
 	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)
 }
 
-// strangers waits while there are machines that nobody gave up: what is on them may be newer than the seed.
+// strangers waits while there are machines that were not given up: what is on them may be newer than the seed.
 func (s recovering) strangers() opinion {
 	for _, m := range s.Uncontrolled {
 		return wait("RecoveryNotGivenUp", "Machine %s is a control plane machine of the cluster, and not one of %s: adopt or delete it",
@@ -140,9 +144,25 @@ func (s recovering) fence() opinion {
 	if v := s.prepared(); v.decided {
 		return v
 	}
+	if v := s.silence(); v.decided {
+		return v
+	}
 	step := s.create()
 	step.Init, step.Seed = true, true
 	return do(step, "Recovering", "%s restores backup %s and initialises the cluster", step.Machine, s.Recovery.Seed)
+}
+
+// silence waits until nothing has answered at the endpoint for long enough.
+func (s recovering) silence() opinion {
+	c := s.Cluster
+	switch {
+	case c.SilentSince.IsZero():
+		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know may run "+
+			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
+	case s.Now.Before(c.SilentSince.Add(recoverySilence)):
+		return wait("RecoveryFencing", "waiting until nothing has answered at %s for %s: a machine may only pause", c.Endpoint, span(recoverySilence))
+	}
+	return pass("nothing answers at %s", c.Endpoint)
 }
 
 // awaitSeeded waits until the machine that restores the seed serves.
@@ -167,8 +187,8 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 	return wait("RecoverySeeding", "waiting for %s to serve from backup %s: %s", m.Name, s.Recovery.Seed, cmp.Or(m.why, doubt, s.strength()))
 }
 
-// dismiss removes the members of machines that were given up from the etcd that the seed began: one that a person declared off, and that was
-// not, may have joined it, and goes at any moment.
+// dismiss removes the members of machines that were given up from the etcd that the seed began. One that a person declared off, and that
+// was not, may have joined it, and goes at any moment.
 func (s recovering) dismiss() opinion {
 	if _, doubt := s.doubt(); doubt != "" {
 		return pass("the members of etcd are not known: %s", doubt)

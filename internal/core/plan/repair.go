@@ -33,8 +33,8 @@ func remediate(s *state) opinion {
 }
 
 // marked returns the machines to be replaced: those first whose voter does not answer, or that have none, because the quorum loses nothing
-// with them. Of these, and of the others, those that a person marked come first; then those without a member, those that do not vote, the
-// dead, the living; of them the one that serves least, the oldest.
+// with them. Of these, and of the others, those that a person marked come first. Then follow those without a member, those that do not
+// vote, the dead, the living; of them the one that serves least, the oldest.
 func (s *state) marked() []*machine {
 	marked := s.those(func(m *machine) bool { return m.isMarked() })
 	slices.SortStableFunc(marked, func(a, b *machine) int {
@@ -147,7 +147,7 @@ func (s *state) tooOften(m *machine) string {
 		return ""
 	}
 	if s.Policy.Repair.allowsNoneAfter(m.Retries) {
-		return fmt.Sprintf("was not the first to break: %d were replaced in a row, and at most %d shall be", m.Retries+1, s.Policy.Repair.Most)
+		return fmt.Sprintf("has reached the limit: %d replacements in a row, maxRetry is %d", m.Retries+1, s.Policy.Repair.Most)
 	}
 	if at := s.mayRetry(m); s.Now.Before(at) {
 		return "replaced another that broke, and waits " + span(at.Sub(s.Now)) + " before it is replaced"

@@ -66,11 +66,11 @@ func (s *state) heldRollout(m *machine) string {
 	case !s.mayHaveServed(m), s.staying() > s.Want.Replicas:
 		return ""
 	case s.isUnapproved():
-		return "nobody has approved that another takes its place"
+		return "its replacement is not approved"
 	case s.Group.Window.isClosed():
 		return "none may begin to be replaced now"
 	case s.overLimit(m.Name):
-		return "the limit lets none be replaced now"
+		return "maxReplacementsPerDay is reached"
 	case gate{s}.holds():
 		return "none is replaced before there is a backup"
 	case len(s.failedUpdates()) > 0:
@@ -109,7 +109,7 @@ func (s *state) cannotDiscard(m *machine) string {
 func (s *state) least() int { return s.Want.Replicas - 1 + s.Policy.Surge }
 
 // busyWith names the machine whose voter leaves and that another must wait for; empty: there is
-// none. Whoever holds no voter, or a dead one, waits for nobody: the quorum only gains. Nor does a machine wait for one that
+// none. A machine without a voter, or with a dead one, waits for none: the quorum only gains. Nor does a machine wait for one that
 // stays because no other API server is healthy: that one waits for a machine that takes the place of the broken one.
 func (s *state) busyWith(m *machine) string {
 	if !s.mayAnswer(m) {
@@ -161,11 +161,11 @@ func rollOut(s *state) opinion {
 func holdsRollout(s *state, old []*machine) string {
 	switch {
 	case s.isUnapproved():
-		return "nobody has approved that others take their place"
+		return "their replacement is not approved"
 	case s.Group.Window.isClosed():
 		return "none may begin to be replaced now"
 	case s.heldByLimit(old):
-		return "the limit lets none be replaced now"
+		return "maxReplacementsPerDay is reached"
 	case len(s.failedUpdates()) > 0:
 		return "none is replaced beside a failed update"
 	case gate{s}.holdsAlone():

@@ -7,10 +7,10 @@ import "fmt"
 var rules = []rule{
 	{
 		name: "hold",
-		says: "A person who pauses the cluster or the group stops everything. An inactive group tells its next step, and does not take it.",
+		says: "A person who pauses the cluster or the group stops everything. An inactive group reports its next step, and does not take it.",
 		gives: []Reason{
 			{"Paused", Wait, "the cluster or the group is paused"},
-			{"Inactive", Wait, "the group is inactive, and tells what it would do"},
+			{"Inactive", Wait, "the group is inactive, and reports what it would do"},
 		},
 		decide: hold,
 	},
@@ -51,7 +51,7 @@ var rules = []rule{
 			{ChoreReason, Write, "the kubeconfig is missing or expires within 30 days, or the snapshot lacks permissions to ask etcd"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
-			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or an API server answers"},
+			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or something answers at the endpoint, or did less than a minute ago"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
 			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster; or its etcd lost its quorum again"},
@@ -158,7 +158,7 @@ var rules = []rule{
 		name: "stop without facts",
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
-			{"ClusterUnseen", Wait, "nothing tells whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
+			{"ClusterUnseen", Wait, "it is not known whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
 			{"NoMachineLeft", Wait, "all machines of an initialised group are gone. Stacked etcd: its data is lost. External etcd: no API server is left to join"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{ChoreReason, Write, "it may be what keeps etcd out of reach: permissions in the cluster"},
@@ -185,7 +185,7 @@ var rules = []rule{
 			"it answers, and its machine stays, or is to be replaced and cannot go yet. Only Quorate promotes it, so that the rule comes " +
 			"before learners are given up: the controller may have been down when it was time to promote it.",
 		gives: []Reason{
-			{"LearnerInSync", PromoteMember, "it has so much of the log that etcd lets it vote"},
+			{"LearnerInSync", PromoteMember, "it has so much of the log that etcd allows it to vote"},
 		},
 		decide: promote,
 	},
@@ -267,7 +267,7 @@ var rules = []rule{
 		name: "enable downgrade",
 		says: "Before the first member of an older minor version of etcd joins, etcd lowers the version of its data. The rule waits " +
 			"until all members answer, none joins or leaves, no outdated or leaving machine may still add a learner, and a machine could " +
-			"be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins anew.",
+			"be made. etcd starts no member during a downgrade. If the first member of the older version is lost, it begins again.",
 		gives: []Reason{
 			{"Downgrading", EnableDowngrade, "the members keep data that the older version cannot read"},
 		},

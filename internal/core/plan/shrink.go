@@ -20,7 +20,7 @@ func scaleDown(s *state) opinion {
 	}
 	m := s.leastNeeded(s.those(func(*machine) bool { return true }))
 	least := s.Want.Replicas
-	// One that serves must not hold up one that is replaced anyway and serves nobody.
+	// One that serves must not hold up one that is replaced anyway and serves no client.
 	if dead := s.those(func(m *machine) bool { return m.isOutdated() && !s.standsBy(m, least) }); s.standsBy(m, least) && len(dead) > 0 {
 		m = s.leastNeeded(dead)
 	}
@@ -144,7 +144,7 @@ func (m *machine) turn(old bool) turn {
 		return chosen
 	case old && m.broken():
 		return outdatedBroken
-	case m.standing == unknown: // outdated as well: nobody comes here with another
+	case m.standing == unknown: // outdated as well: no caller comes here with another
 		return outdatedUnknown
 	case old:
 		return outdated
@@ -154,7 +154,7 @@ func (m *machine) turn(old bool) turn {
 	return asWanted
 }
 
-// lead says whether a machine that is replaced holds the leader.
+// lead reports whether a machine that is replaced holds the leader.
 type lead int
 
 // The values of lead: who leads is replaced last.
@@ -163,7 +163,7 @@ const (
 	leads
 )
 
-// lead says whether a machine is outdated and its member leads.
+// lead reports whether a machine is outdated and its member leads.
 func (m *machine) lead() lead {
 	if m.isOutdated() && m.member != nil && m.member.Leader {
 		return leads
@@ -248,7 +248,7 @@ func (m *machine) because(s *state) string {
 	return m.Name + " is the oldest in " + m.Domain + ", which has " + count(s.inDomain(m.Domain), "machine")
 }
 
-// waitForRepair names what is broken and nobody mends here.
+// waitForRepair names what is broken and what Quorate cannot mend.
 func waitForRepair(s *state) opinion {
 	if failed := s.failedUpdates(); len(failed) > 0 {
 		return wait("UpdateFailed", "%s", failures(failed))

@@ -12,13 +12,13 @@ import (
 
 // How long something may take before it counts as stuck.
 const (
-	// memberStartTimeout is what a member gets that nobody has a reason to wait for: its
+	// memberStartTimeout is what a member gets without a reason to wait for it: its
 	// machine is gone or failed, or registered its Node that long ago.
 	memberStartTimeout = 20 * time.Second
 	// learnerTurnTimeout is what a learner gets while others wait for their turn. Images are
 	// pulled before the member is added, so that etcd starts within seconds, on a busy
-	// host within half a minute; who is removed too early never joins any more, and
-	// those who wait too long give up, after kubeadmEtcdTimeout.
+	// host within half a minute. A member that is removed too early never joins any
+	// more, and members that wait too long give up, after kubeadmEtcdTimeout.
 	learnerTurnTimeout = 45 * time.Second
 	// kubeadmEtcdTimeout is kubeadm's own timeout for calls to etcd where the spec sets none, after
 	// which kubeadm neither starts nor promotes the learner any more.
@@ -29,10 +29,10 @@ const (
 	// joinTimeout is how long a machine may take from its creation to its Node.
 	joinTimeout = 10 * time.Minute
 	// memberAddTimeout is how long after its creation, or its Node's registration, kubeadm on a
-	// machine may still add a member to etcd, where the spec sets nothing: hosts take up to half an hour to boot.
+	// machine may still add a member to etcd, where the spec sets nothing. Hosts take up to half an hour to boot.
 	memberAddTimeout = 30 * time.Minute
 	// quorumProofTimeout is how long voters may be silent before the quorum counts as lost:
-	// a learner that was just promoted, and a member that starts anew, answer within seconds.
+	// a learner that was just promoted, and a member that starts again, answer within seconds.
 	quorumProofTimeout = 30 * time.Second
 	// silentVoterTimeout is how long a voter may be silent, neither proven healthy nor dead, before its
 	// marked machine is replaced as one that is dead.
@@ -376,6 +376,8 @@ func (s *state) again() time.Duration {
 	consider(s.Group.Backup.Taken.Add(-mostAhead)) // one whose time is ahead counts then
 	if r := s.Recovery; !r.Begun {
 		consider(r.Approved.Add(recoveryApproval))
+	} else {
+		consider(s.Cluster.SilentSince.Add(recoverySilence))
 	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))
@@ -429,7 +431,7 @@ func (s *state) repairMoments(consider func(time.Time)) {
 }
 
 // since writes how long ago something was, coarse enough that a message changes
-// a few times only while it waits: whoever reports it writes it each time.
+// a few times only while it waits: each change is written to the status.
 func (s *state) since(t time.Time) string { return span(s.Now.Sub(t)) }
 
 // age writes exactly how long ago something was: for a step, which is told once.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// removeStrays removes members that nobody will ever start or keep.
+// removeStrays removes members that nothing will ever start or keep.
 func removeStrays(s *state) opinion {
 	if !s.Etcd.Ours() {
 		return pass("etcd is not on these machines")
@@ -74,7 +74,7 @@ func (s *state) stuckAt(m *Member) time.Time {
 	case on == nil:
 		return s.lostAt(m)
 	case !m.Learner && m.Name != "":
-		return time.Time{} // a voter on a machine: whoever deletes the machine removes it
+		return time.Time{} // a voter on a machine: it is removed when the machine is deleted
 	}
 	return s.lateAt(m, on)
 }
@@ -104,12 +104,13 @@ func (s *state) lostAt(m *Member) time.Time {
 // etcdCall is how long kubeadm tries before it gives up.
 func (s *state) etcdCall() time.Duration { return cmp.Or(s.Policy.EtcdCall, kubeadmEtcdTimeout) }
 
-// turnTime is how long a learner that has not started is waited for while others wait for their turn: they give up in the time of etcdCall.
+// turnTime is how long the rules wait for a learner that has not started while others wait for their turn: they give up in the time of
+// etcdCall.
 func (s *state) turnTime() time.Duration {
 	return max(memberStartTimeout, min(learnerTurnTimeout, 3*s.etcdCall()/8))
 }
 
-// promotionTime is how long a learner that has started is waited for. kubeadm on its machine promotes it or gives up, in the time of
+// promotionTime is how long the rules wait for a learner that has started. kubeadm on its machine promotes it or gives up, in the time of
 // etcdCall. A learner that cannot be asked may be dead: others wait no longer for it than kubeadm tries, where kubeadm joins it.
 func (s *state) promotionTime(m *Member) time.Duration {
 	if m.Health == Healthy || s.Policy.EtcdOnly {

@@ -24,7 +24,7 @@ func recordUpdate(s *state) opinion {
 	return pass("no update has ended")
 }
 
-// isUnwanted: nobody wants the failed update of a machine any more, and the node is as its objects say, or is about to be.
+// isUnwanted: the failed update of a machine is not wanted any more, and the node is as its objects say, or is about to be.
 func (s *state) isUnwanted(m *machine) bool {
 	if m.Update.Changed && !m.isOutdated() {
 		return false
@@ -41,7 +41,7 @@ func followUpdate(s *state) opinion {
 			return pass("%s is updated in place, and is to be replaced all the same: %s", m.Name, m.Marked)
 		case m.Update.Unfinished:
 			if why := s.cannotFinish(m); why != "" {
-				// It serves as long as nobody carries the update out, so that what is broken can be repaired meanwhile.
+				// It serves as long as the update is not carried out, so that what is broken can be repaired meanwhile.
 				return pass("the update of %s was begun, and not in full, and waits: %s", m.Name, why)
 			}
 			return do(Step{Verb: UpdateInPlace, Machine: m.Name}, "UpdatingInPlace", "the update of %s was begun, and not in full: %s", m.Name, m.Update.Message)
@@ -98,11 +98,11 @@ func updateInPlace(s *state) opinion {
 	case s.Group.NoUpgrader != "":
 		return pass("%s to be changed in place, and there is %s", count(len(todo), "machine"), s.Group.NoUpgrader)
 	case s.isUnapproved():
-		return pass("%s to be changed in place, and nobody has approved that", count(len(todo), "machine"))
+		return pass("%s to be changed in place, and that is not approved", count(len(todo), "machine"))
 	case s.Group.Window.isClosed():
 		return pass("%s to be changed in place, and none may begin now", count(len(todo), "machine"))
 	case len(s.allowed(todo)) == 0:
-		return pass("%s to be changed in place, and the limit lets none be now", count(len(todo), "machine"))
+		return pass("%s to be changed in place, and maxReplacementsPerDay is reached", count(len(todo), "machine"))
 	case len(failed) > 0:
 		return pass("no other begins beside a failed one: %s", failures(failed))
 	case gate{s}.holdsAlone():

@@ -66,7 +66,7 @@ func checkMoment(t *testing.T, o plan.Observed, d plan.Decision, length time.Dur
 			continue
 		}
 		if then.Step.Acts() && !strings.Contains(d.Message, cmp.Or(then.Step.Member, then.Step.Machine)) {
-			return // something else is done first, after which all is seen anew
+			return // something else is done first, after which all is seen again
 		}
 		if !slices.ContainsFunc(seenAt(o), func(since time.Time) bool { return since.Add(length).Equal(o.Now.Add(at)) }) {
 			t.Errorf("%s\n  ended after %s, which is %s after nothing that was seen", d, at, length)

@@ -1,5 +1,5 @@
 // Package programs knows which flags and feature gates the programs of some versions of Kubernetes take, and says what of a configuration
-// for kubeadm a version does not take. It reads tables that hack/programs writes from the programs themselves; of a version without a table
+// for kubeadm a version does not take. It reads tables that hack/programs writes from the programs themselves. Of a version without a table
 // it knows nothing, and of a flag that no table names it does not say that it is wrong.
 package programs
 
@@ -157,7 +157,8 @@ func Check(kubernetes string, spec *bootstrapv1.KubeadmConfigSpec) Findings {
 		c.gate(kubeadm, KubeadmGates, name, strconv.FormatBool(cluster.FeatureGates[name]))
 	}
 	if c.noTable {
-		c.NotKnown = append(c.NotKnown, fmt.Sprintf("cannot check flags and feature gates of %s: there are tables of v1.%s", minor, joined(Known())))
+		c.NotKnown = append(c.NotKnown, fmt.Sprintf("cannot check flags and feature gates of %s: there are tables of v1.%s", minor,
+			joined(Known())))
 	}
 	return c.Findings
 }
@@ -251,14 +252,16 @@ func (c *checker) gates(at place, value string) {
 func (c *checker) gate(at place, list, name, value string) {
 	on, err := strconv.ParseBool(value)
 	if err != nil {
-		c.Refused = append(c.Refused, fmt.Sprintf("invalid feature gate %s %q of %s (%s): must be true or false", name, value, at.program, at.field))
+		c.Refused = append(c.Refused, fmt.Sprintf("invalid feature gate %s %q of %s (%s): must be true or false", name, value, at.program,
+			at.field))
 		return
 	}
 	if !c.has(at, list, "feature gate "+name, name) {
 		return
 	}
 	if only, _ := at.table.find(at.program, list, name); only != "" && only != strconv.FormatBool(on) {
-		c.Refused = append(c.Refused, fmt.Sprintf("%s has the feature gate %s locked to %s: %s sets it to %s", at.named, name, only, at.field, value))
+		c.Refused = append(c.Refused, fmt.Sprintf("%s has the feature gate %s locked to %s: %s sets it to %s", at.named, name, only, at.field,
+			value))
 	}
 }
 

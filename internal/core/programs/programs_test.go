@@ -69,7 +69,8 @@ func TestCheck(t *testing.T) {
 		{"a gate of another program", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", "ControllerManagerReleaseLeaderElectionLockOnExit=true")
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "ControllerManagerReleaseLeaderElectionLockOnExit=true")
-		}, "v1.36 kube-scheduler has no feature gate ControllerManagerReleaseLeaderElectionLockOnExit: remove it from clusterConfiguration.scheduler.extraArgs"},
+		}, "v1.36 kube-scheduler has no feature gate ControllerManagerReleaseLeaderElectionLockOnExit: remove it from " +
+			"clusterConfiguration.scheduler.extraArgs"},
 		{"a gate that no table names", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "Typo=true")
 		}, "not known: cannot check feature gate Typo of kube-scheduler (clusterConfiguration.scheduler.extraArgs): it is in no table"},
@@ -78,7 +79,8 @@ func TestCheck(t *testing.T) {
 		}, "v1.37 kubeadm has no feature gate PublicKeysECDSA: remove it from clusterConfiguration.featureGates"},
 		{"a gate that is locked", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.ControllerManager.ExtraArgs = arg("feature-gates", "AllAlpha=false,kube:ImageVolume=false,wardle:Other=true")
-		}, "v1.36 kube-controller-manager has the feature gate ImageVolume locked to true: clusterConfiguration.controllerManager.extraArgs sets it to false"},
+		}, "v1.36 kube-controller-manager has the feature gate ImageVolume locked to true: clusterConfiguration.controllerManager.extraArgs " +
+			"sets it to false"},
 		{"a locked gate, set to its value in other words", "v1.36.3", func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.ClusterConfiguration.APIServer.ExtraArgs = arg("feature-gates", "ImageVolume=True")
 			s.ClusterConfiguration.Scheduler.ExtraArgs = arg("feature-gates", "ImageVolume=1")
@@ -95,7 +97,8 @@ func TestCheck(t *testing.T) {
 			s.JoinConfiguration.NodeRegistration.KubeletExtraArgs = arg("feature-gates", "MemoryManager=true")
 		}, "v1.36 kubelet has no feature gate MemoryManager: remove it from initConfiguration.nodeRegistration.kubeletExtraArgs; " +
 			"v1.36 kubelet has no feature gate MemoryManager: remove it from joinConfiguration.nodeRegistration.kubeletExtraArgs"},
-		{"a version that is not known", "v1.99.0", func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = arg("v", "4") },
+		{"a version that is not known", "v1.99.0",
+			func(s *bootstrapv1.KubeadmConfigSpec) { s.ClusterConfiguration.APIServer.ExtraArgs = arg("v", "4") },
 			"not known: cannot check flags and feature gates of v1.99: there are tables of v1.35, v1.36, v1.37"},
 	} {
 		spec := &bootstrapv1.KubeadmConfigSpec{}
@@ -117,9 +120,10 @@ func TestReadTables(t *testing.T) {
 		files fstest.MapFS
 		want  string
 	}{
-		"one of each":    {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.35.4.txt": table("old")}, ""},
-		"two of a minor": {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.36.3.txt": table("old")}, "tables/v1.36.3.txt: there is another table of v1.36"},
-		"no version":     {fstest.MapFS{"tables/latest.txt": table("new")}, `tables/latest.txt: version "latest" is not one like v1.36.3`},
+		"one of each": {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.35.4.txt": table("old")}, ""},
+		"two of a minor": {fstest.MapFS{"tables/v1.36.10.txt": table("new"), "tables/v1.36.3.txt": table("old")},
+			"tables/v1.36.3.txt: there is another table of v1.36"},
+		"no version": {fstest.MapFS{"tables/latest.txt": table("new")}, `tables/latest.txt: version "latest" is not one like v1.36.3`},
 	} {
 		all, err := readTables(test.files)
 		if got := fmt.Sprint(err); got != cmp.Or(test.want, "<nil>") {
@@ -155,7 +159,8 @@ func TestTables(t *testing.T) {
 			t.Errorf("there is no table between v1.%d and v1.%d", known[i], minor)
 		}
 	}
-	if !HasGate("v1.99.0", "Any") || HasGate("v1.36.3", "ControlPlaneKubeletLocalMode") || !HasGate("v1.35.4", "ControlPlaneKubeletLocalMode") {
+	if !HasGate("v1.99.0", "Any") || HasGate("v1.36.3", "ControlPlaneKubeletLocalMode") ||
+		!HasGate("v1.35.4", "ControlPlaneKubeletLocalMode") {
 		t.Error("kubeadm's feature gates are told wrongly")
 	}
 	if !slices.IsSorted(known) {

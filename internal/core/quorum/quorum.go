@@ -25,7 +25,7 @@ func Healthy(voters []Voter) int {
 	return healthy
 }
 
-// Has reports whether the healthy voters are a majority of all voters. Nobody is no majority.
+// Has reports whether the healthy voters are a majority of all voters. No voter is no majority.
 func Has(voters []Voter) bool { return Healthy(voters) >= Majority(len(voters)) }
 
 // Spare returns how many more healthy voters may fail before the quorum is

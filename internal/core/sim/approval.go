@@ -55,7 +55,7 @@ func (w *World) spendApproval(d plan.Decision, fresh bool) {
 	}
 }
 
-// judgeApproval: without an approval nobody who works goes, or is changed, for a machine of another spec.
+// judgeApproval: without an approval no host that works goes, or is changed, for a machine of another spec.
 func (w *World) judgeApproval(s plan.Step, fresh bool) {
 	if !fresh || !w.isUnapproved() || w.deleting || !w.initialised {
 		return
@@ -79,8 +79,8 @@ func beginsChange(w *World, s plan.Step) (what string, begins bool) {
 	return fmt.Sprintf("with %d of %d machines", staying, w.replicas), begins
 }
 
-// hasServedUnmarked reports whether a host came up, whether it works now or not, and nobody wants another in its place. A host whose member
-// was removed serves nobody.
+// hasServedUnmarked reports whether a host came up, whether it works now or not, and no other is wanted in its place. A host whose member
+// was removed serves no client.
 func (w *World) hasServedUnmarked(h *host) bool {
 	return !h.deleting && h.marked == "" && h.stage == up && (w.setup.External || h.member != nil && !h.member.removed)
 }

@@ -56,7 +56,7 @@ func (s *Setup) drawDecisions(seed int64, after Kind) {
 	if s.Sturdy || r.Intn(3) == 0 {
 		return
 	}
-	for range len(s.Remains) * 2 { // what never goes is waited for until a person decides
+	for range len(s.Remains) * 2 { // the rules wait for what never goes until a person decides
 		at := time.Duration(r.Intn(7200)) * time.Second
 		decides := Event{At: at + time.Duration(r.Intn(60))*time.Second, Kind: Decide, N: pick(r, 0, 0, 0, 1)}
 		s.Script = inOrder(append(s.Script, Event{At: at, Kind: ReadChoices}, decides)...)
@@ -148,13 +148,15 @@ func (w decider) write(c plan.Choice) {
 	w.mark()
 }
 
-// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there.
+// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there, or declared off in
+// a recovery.
 func (w decider) mark() {
 	for _, h := range w.hosts {
 		leaves := h.deleting && !h.hook && (h.member == nil || h.member.removed)
-		h.unawaited = leaves && slices.ContainsFunc(w.decided.choices, func(c plan.Choice) bool {
+		chosen := slices.ContainsFunc(w.decided.choices, func(c plan.Choice) bool {
 			return c.Kind == plan.ForgetMachine && c.Target == h.name && w.decided.truly[c.Digest].target == h.name
 		})
+		h.unawaited = leaves && (chosen || (recovering{w.World}).isOff(h.name))
 	}
 }
 
@@ -176,7 +178,7 @@ func (w decider) isDecided(m *member) bool {
 	return false
 }
 
-// mayGo: a voter is on a host whose Machine nobody sees, and a person decided, for what is there now, that it leaves.
+// mayGo: a voter is on a host whose Machine cannot be seen, and a person decided, for what is there now, that it leaves.
 func (w decider) mayGo(m *member) bool {
 	return !m.learner && slices.Contains(w.hosts, m.host) && !m.host.hidden.IsZero() && w.isDecided(m)
 }

@@ -30,7 +30,7 @@ func (w *World) Do(d plan.Decision) error {
 	return w.act(d.Step)
 }
 
-// cutShort does a part of a step, after which the controller starts anew.
+// cutShort does a part of a step, after which the controller starts again.
 func (w *World) cutShort(s plan.Step) {
 	if s.Verb == plan.Create {
 		w.last = max(w.last, s.Number)
@@ -112,7 +112,7 @@ func (w *World) actOn(h *host, s plan.Step) {
 		w.release(h)
 	case s.Verb == plan.StartBootstrap:
 		w.letBegin(h)
-	case h.disowned && w.deleting: // that is asked for before a machine goes with its group
+	case h.disowned && w.deleting: // the read before a machine goes with its group
 	case !h.deleting:
 		w.remember(s)
 		w.takePlace(s, h)

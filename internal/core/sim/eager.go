@@ -40,7 +40,7 @@ func (w *World) isHeld(h *host) bool { return h.held && !h.deleting }
 // initialises: a host may initialise the cluster.
 func initialises(h *host) bool { return !h.held }
 
-// judgeAhead: only who joins what is being initialised is made ahead, where that is asked for.
+// judgeAhead: only hosts that join what is being initialised are made ahead, where the spec says so.
 func (w *World) judgeAhead(s plan.Step, fresh bool) {
 	staying, most := w.room(s)
 	switch {
@@ -72,7 +72,7 @@ func (w *World) judgeStart(s plan.Step, fresh bool) {
 	}
 }
 
-// judgeDiscard: nobody needs who is held back, and who is wanted stays.
+// judgeDiscard: a host that is held back is not needed, and a wanted one stays.
 func (w *World) judgeDiscard(gone *host, s plan.Step) {
 	staying := w.count(func(h *host) bool { return !h.deleting && w.isOurs(h) })
 	if !w.initialised && !slices.ContainsFunc(w.hosts, func(h *host) bool { return initialises(h) && !h.deleting }) {

@@ -21,13 +21,13 @@ type member struct {
 	name    string // empty until it has started once
 	learner bool
 	running bool
-	hung    bool      // it stands still and answers nobody, and its connections stay open
+	hung    bool      // it stands still and does not answer, and its connections stay open
 	since   time.Time // since when it runs, or does not
 	halted  time.Time // when it last stopped or stood still
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
 	corrupt bool      // its data differ from those of the others
-	mute    time.Time // since when nobody can ask it
+	mute    time.Time // since when it cannot be asked
 	// placeholder: nothing ever starts it.
 	placeholder bool
 	data        int       // the version of its data
@@ -85,7 +85,7 @@ func (w *World) hang(m *member) {
 }
 
 // linked: the leader has been connected to a member for as long as etcd wants. A leader
-// that has just started has been connected to nobody else for long.
+// that has just started has not been connected to another for long.
 func (w *World) linked(m *member) bool {
 	if m == w.leader {
 		return true
@@ -185,7 +185,7 @@ func (w *World) mayPromote(m *member) bool {
 	return !m.removed && m.name != "" && w.hasLeader()
 }
 
-// mayLead tells whether the lead can be moved to a member.
+// mayLead reports whether the lead can be moved to a member.
 func (w *World) mayLead(m *member) error {
 	if m == nil || m.learner || !m.running || !w.hasLeader() {
 		return fmt.Errorf("etcdserver: not a healthy voter, or no leader")

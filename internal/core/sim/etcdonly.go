@@ -19,7 +19,7 @@ func (s *Setup) drawEtcdOnly(seed int64) {
 	}
 }
 
-// makeEtcdOnly makes a group of the kind EtcdCluster: members are asked at their machines' addresses, and whoever makes machines keeps
+// makeEtcdOnly makes a group of the kind EtcdCluster: members are asked at their machines' addresses, and the bootstrap provider keeps
 // what they need to begin.
 func (s *Setup) makeEtcdOnly() {
 	s.EtcdOnly, s.Places, s.Forwarded, s.NodeFirst, s.Gates = true, true, false, false, 0

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Updates in place by a Runtime Extension of somebody else: it is asked about each machine before, its updates never fail for good, as it
-// is asked again and again, and an update is begun by several writes, between which the controller may die.
+// Updates in place by a Runtime Extension of others. It is asked about each machine before, and its updates never fail for good, as it is
+// asked again and again. An update is begun by several writes, between which the controller may die.
 
 // The events about extensions.
 const (
@@ -58,12 +58,12 @@ func (w *World) byExtension() bool {
 	return w.setup.ByExtension && (w.setup.InPlace == plan.InPlacePreferred || w.setup.InPlace == plan.InPlaceOnly)
 }
 
-// isUntouched: a host is of another spec, has come up, stays, and nobody changes it.
+// isUntouched: a host is of another spec, has come up, stays, and is not being changed.
 func (w *World) isUntouched(h *host) bool {
 	return h.spec != w.spec && !h.node.IsZero() && !h.deleting && h.update == nil
 }
 
-// isUnanswered: the extension changes a host, or does not: nobody knows.
+// isUnanswered: the extension changes a host, or does not: it is not known.
 func (w *World) isUnanswered(h *host) bool {
 	return w.byExtension() && h.spec != w.spec && !h.node.IsZero() && w.answers == silent && !w.setup.Operated
 }
@@ -106,11 +106,12 @@ func (w *World) askAnew(s plan.Step) error {
 	return nil
 }
 
-// beginByExtension marks a host's objects for its update, or the rest of them. Whoever is cut off in between has begun it all the same.
+// beginByExtension marks a host's objects for its update, or the rest of them. A controller that is cut off in between has begun it all the
+// same.
 func (w *World) beginByExtension(h *host) {
 	if h.update == nil {
 		if !w.isUntouched(h) || w.updating(h) != nil {
-			return // nobody begins a second one: the API server is asked
+			return // no controller begins a second one: the API server is asked
 		}
 		h.update = &inPlace{spec: w.saw, byExtension: true, unfinished: true, gaveUp: w.now.Add(24 * time.Hour)}
 		if !w.setup.Faultless && w.rand.Intn(3) == 0 {
@@ -125,7 +126,7 @@ func (w *World) beginByExtension(h *host) {
 		return
 	}
 	if u.spec != w.saw && !u.written {
-		u.spec = h.spec // nobody wants it any more, and nothing of it was written
+		u.spec = h.spec // it is not wanted any more, and nothing of it was written
 	}
 	u.unfinished = false
 	u.fails = !w.setup.Faultless && (w.isBad(u.spec) && u.spec != h.spec || w.chance(w.setup.UpdateFails))
@@ -150,7 +151,7 @@ func (w *World) cutOff(h *host) {
 // tryByExtension has the extension carry out an update.
 func (w *World) tryByExtension(h *host) {
 	u := h.update
-	if u.voters == 0 { // not with another try, of which nobody decides: others may have come meanwhile
+	if u.voters == 0 { // not with another try, which needs no decision: others may have come meanwhile
 		_, u.voters = w.voters()
 	}
 	u.down = w.now.Add(w.span(40 * time.Second))
@@ -197,5 +198,5 @@ func (w *World) judgeWhole(h *host, s plan.Step, fresh bool) {
 	}
 }
 
-// isForExtension: nobody says whether a host can be changed in place, and nothing happens to it before.
+// isForExtension: it is not known whether a host can be changed in place, and nothing happens to it before.
 func (w *World) isForExtension(h *host) bool { return w.isStaying(h) && w.isUnanswered(h) }

@@ -30,7 +30,7 @@ func (w *World) machine(h *host, reachable bool) plan.Machine {
 	return m
 }
 
-// reportedFailure is why kubeadm failed on a host, where the provider reports it; empty: it did not, or nobody says so.
+// reportedFailure is why kubeadm failed on a host, where the provider reports it; empty: it did not, or there is no report.
 func (w *World) reportedFailure(h *host) string {
 	if !w.setup.Reports {
 		return ""
@@ -164,7 +164,7 @@ func (w *World) survey(o *plan.Observed) {
 	}
 	answering, voters := w.answering()
 	if answering == 0 {
-		o.Etcd.Why = "no member told its list of members"
+		o.Etcd.Why = "no member returned its list of members"
 		return
 	}
 	o.Etcd.Known, o.Etcd.Agreed = true, w.hasLeader() && answering > voters/2

@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// What differs where a change of the spec waits for a verified backup of etcd. Somebody else takes these, as internal/manager/backups does:
-// when one is asked for, from a store that is down, slow, or has what it should not have.
+// What differs where a change of the spec waits for a verified backup of etcd. Another controller takes these, as internal/manager/backups
+// does: when one is requested, from a store that is down, slow, or has what it should not have.
 
 // What happens to the store, and to who takes backups.
 const (
@@ -74,7 +74,7 @@ func (s *Setup) disturbStore(r *rand.Rand, at time.Duration) {
 
 // archive is the store of backups, and what is known of it.
 type archive struct {
-	// has are the backups in the store, those that are not what they should be among them, and proven the verified ones that were truly
+	// has are the backups in the store, those that are not what they should be among them. proven are the verified ones that were truly
 	// taken of this cluster, also where the store has them no more.
 	has, proven []backups.Stored
 	lies        int
@@ -248,7 +248,7 @@ func (g gate) holds() bool {
 }
 
 // judge: nothing of a change that needs a backup begins without a verified one of this cluster that is young enough, whatever the store
-// says, and one is asked for once.
+// says, and one is requested once.
 func (g gate) judge(s plan.Step, fresh bool) {
 	if a := &g.w.archive; fresh && s.Verb == plan.RequestBackup && !a.noted.Required.IsZero() && a.isWanted(g.w.now) && !a.asked {
 		g.w.blame("%s, and one was asked for and has not come", s)

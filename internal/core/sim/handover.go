@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What happens to a group that changes hands: it is deleted without its machines, made anew, or
+// What happens to a group that changes hands: it is deleted without its machines, made again, or
 // upstream's controller runs in our place for a while.
 
 // changeHands is what happens to a group that changes hands.
@@ -21,7 +21,7 @@ func (w *World) changeHands(e Event) {
 	}
 }
 
-// orphan deletes the group, and leaves its machines to nobody: the garbage collector takes the
+// orphan deletes the group, and leaves its machines without an owner: the garbage collector takes the
 // owner off one after the other, and lets the group go then.
 func (w *World) orphan(most time.Duration) {
 	if w.deleting {
@@ -44,7 +44,7 @@ func (w *World) endOrphaning() {
 	w.orphaning = false
 }
 
-// recreate makes the group anew, under the same name and with another UID, without what was
+// recreate makes the group again, under the same name and with another UID, without what was
 // recorded of the one before. Until the garbage collector comes, the machines name that one.
 func (w *World) recreate(most time.Duration) {
 	if w.deleting || !w.initialised || !isEvident(w.hosts) {
@@ -58,8 +58,8 @@ func (w *World) recreate(most time.Duration) {
 	}
 }
 
-// isEvident: where all that was recorded is lost, machines with their labels tell of the cluster, so that nobody takes it for one that was
-// never made. Those that are being deleted do not while another one is hidden, which would be left alone.
+// isEvident: where all that was recorded is lost, machines with their labels tell of the cluster, so that it does not look like one that
+// was never made. Those that are being deleted do not while another one is hidden, which would be left alone.
 func isEvident(hosts []*host) bool {
 	hides := slices.ContainsFunc(hosts, func(h *host) bool { return !h.hidden.IsZero() })
 	return slices.ContainsFunc(hosts, func(h *host) bool { return h.hidden.IsZero() && (!hides || !h.deleting) })

@@ -11,8 +11,8 @@ import (
 // hangingSalt keeps what is drawn of hanging machines apart from what else is drawn of a seed.
 const hangingSalt = 0x4a46
 
-// Hanging makes of a seed the Setup that Random makes, with machines that hang before they join and that somebody marks, deletes or wants
-// to be another meanwhile, while the controller dies in the middle of steps.
+// Hanging makes of a seed the Setup that Random makes, with machines that hang before they join. A person marks or deletes them, or wants
+// another meanwhile, while the controller dies in the middle of steps.
 func Hanging(seed int64) Setup {
 	s := Random(seed)
 	r := rand.New(rand.NewSource(seed ^ hangingSalt))
@@ -21,7 +21,7 @@ func Hanging(seed int64) Setup {
 	s.Boots = map[int]time.Duration{}
 	most := s.MemberAdd
 	if most == 0 {
-		most = 30 * time.Minute // what takes longer than is said is nobody's to protect from
+		most = 30 * time.Minute // what takes longer than is said needs no protection
 	}
 	for range 1 + r.Intn(3) {
 		s.Boots[1+r.Intn(6)] = time.Duration(r.Int63n(int64(most - 5*time.Minute))).Truncate(time.Second)

@@ -38,7 +38,7 @@ func TestHangingMachineGoes(t *testing.T) {
 	}
 }
 
-// TestHangingMachineAtEveryMoment: the controller starts anew at every moment while a hanging machine goes, so that each half of what it
+// TestHangingMachineAtEveryMoment: the controller starts again at every moment while a hanging machine goes, so that each half of what it
 // does is found again: no placeholder is left, and the machine does not join.
 func TestHangingMachineAtEveryMoment(t *testing.T) {
 	for at := 5 * time.Minute; at < 6*time.Minute; at += time.Second {

@@ -26,7 +26,7 @@ func (s Stage) String() string {
 	return []string{"booting", "queuing", "starting", "syncing", "raising", "settling", "up"}[s]
 }
 
-// kubeadm gives up after this long in the same stage, and the kubelet is taken for lost.
+// kubeadm gives up after this long in the same stage, and the kubelet counts as lost.
 const (
 	kubeadmGivesUp = 2 * time.Minute
 	nodeLost       = 40 * time.Second
@@ -42,7 +42,7 @@ type host struct {
 	started      time.Time // when that ended; zero: it was not
 	spec         int       // that it was made of
 	minor        int       // the version of its etcd
-	dropped      bool      // nobody wanted that at times since
+	dropped      bool      // that was not wanted at times since
 
 	// the object
 	deleting bool
@@ -65,7 +65,7 @@ type host struct {
 	patience time.Time // when kubeadm gives up; zero: never
 	dead     time.Time // when it died, or went away for a while
 	returns  time.Time // when it is back; zero: never
-	rebooted bool      // it starts anew then
+	rebooted bool      // it starts again then
 	failed   string    // what kubeadm said when it gave up
 	stuck    bool      // it makes no progress any more
 	node     time.Time // when its Node was registered
@@ -81,7 +81,7 @@ type host struct {
 	hidden   time.Time // since when its machine has no labels
 	shown    time.Time // when it has them again
 	tries    int       // how often that was tried
-	ends     time.Time // when a person ends it, whose machine is not known; zero: nobody will
+	ends     time.Time // when a person ends it, whose machine is not known; zero: never
 	vanished bool      // nothing is left of it, and its infrastructure knows that
 	disowned bool      // its machine has no owner, or not the group as it is now
 	freed    time.Time // when the garbage collector takes the owner off it; zero: never, or it has
@@ -190,7 +190,7 @@ func (w *World) enter(h *host, s Stage) {
 	case starting, syncing:
 		h.patience = w.now.Add(kubeadmGivesUp)
 		if w.setup.EtcdOnly && s == syncing {
-			h.patience = time.Time{} // etcd runs, whoever promotes it and when
+			h.patience = time.Time{} // etcd runs, whatever promotes it and when
 		}
 	case settling:
 		w.register(h)
@@ -284,7 +284,7 @@ func (w *World) leave(h *host) bool {
 		if h.seededBy > 0 {
 			w.kubeadm, w.addons = h.spec, h.spec
 		}
-		// Who goes while it initialises has initialised nothing that stays.
+		// A host that goes while it initialises has initialised nothing that stays.
 		w.initialise(h)
 	case settling:
 		w.enter(h, up)
@@ -355,7 +355,7 @@ func (w *World) kill(h *host) {
 	}
 }
 
-// away lets a host stand still, or start anew, for a while.
+// away lets a host stand still, or start again, for a while.
 func (w *World) away(h *host, reboots bool, how time.Duration) {
 	if !h.alive() || h.stage == booting {
 		return
@@ -373,7 +373,7 @@ func (w *World) away(h *host, reboots bool, how time.Duration) {
 	}
 }
 
-// comeBack brings a host back with all on it. kubeadm does not begin anew.
+// comeBack brings a host back with all on it. kubeadm does not begin again.
 func (w *World) comeBack(h *host) {
 	w.tell("%s is back", h.name)
 	h.dead, h.nodeGone = time.Time{}, false

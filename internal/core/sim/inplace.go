@@ -80,12 +80,12 @@ func (s *Setup) drawHold(seed int64) {
 
 // An inPlace is the update of a host in place.
 type inPlace struct {
-	spec    int       // that it shall be of
+	spec    int       // that it must be of
 	voters  int       // how many there were when it began
 	down    time.Time // when its member and its API server stop; zero: they do not, or did
 	up      time.Time // when they are back; zero: they are, or were never away
 	ends    time.Time // when it is known whether it was well
-	gaveUp  time.Time // when whoever carries it out gives up at the latest
+	gaveUp  time.Time // when its controller gives up at the latest
 	isAway  bool      // they are away
 	fails   bool      // it will be rolled back
 	breaks  bool      // and the host stays broken
@@ -96,8 +96,8 @@ type inPlace struct {
 
 	byExtension bool // a Runtime Extension of somebody else carries it out
 	tries       int  // how often an extension was asked again
-	unfinished  bool // it was begun, and not in full: nobody carries it out
-	written     bool // and objects of the host say already what it shall be
+	unfinished  bool // it was begun, and not in full: it is not carried out
+	written     bool // and objects of the host say already what it must be
 }
 
 // isUpdating: a host is updated in place, and that has not ended.
@@ -106,7 +106,7 @@ func (h *host) isUpdating() bool { return h.update != nil && !h.update.done && h
 // isAway: what runs on a host is away because it is updated.
 func (h *host) isAway() bool { return h.isUpdating() && h.update.isAway }
 
-// hasFailedUpdate: a host's update failed, and nobody has seen to that.
+// hasFailedUpdate: a host's update failed, and that was not dealt with.
 func (h *host) hasFailedUpdate() bool { return h.update != nil && h.update.failure != "" }
 
 // beginUpdate begins the update of a host to the spec that the controller saw, unless one is there.

@@ -27,7 +27,7 @@ func (w *World) judgeUpdates(s plan.Step, fresh bool) {
 	}
 }
 
-// judgeDrop: only what failed is forgotten, and only what nobody wants any more.
+// judgeDrop: only what failed is forgotten, and only what is not wanted any more.
 func (w *World) judgeDrop(h *host, s plan.Step) {
 	switch {
 	case h == nil || !h.hasFailedUpdate() || h.update.spec == w.spec && w.isChangedInPlace(h) && !w.sawExtension:
@@ -110,7 +110,7 @@ func (w *World) judgeUpdateCompany(h *host, s plan.Step) {
 	}
 }
 
-// staysWell: a host has come up and works, nothing is known against it, and nobody wants it to go.
+// staysWell: a host has come up and works, nothing is known against it, and it is not to go.
 func (w *World) staysWell(h *host) bool {
 	return w.isStaying(h) && h.stage == up && !h.hasFailedUpdate() && h.marked == "" && !h.gate && h.unready.IsZero() && w.works(h)
 }
@@ -123,7 +123,7 @@ func (w *World) seenUpdated() *host {
 	return nil
 }
 
-// judgeBesideUpdate: nothing begins beside an update, and nobody goes who lives.
+// judgeBesideUpdate: nothing begins beside an update, and no host goes that lives.
 func (w *World) judgeBesideUpdate(h *host, s plan.Step) {
 	updated := w.seenUpdated()
 	if updated == nil {
@@ -176,7 +176,7 @@ func (w *World) judgeAway(h *host) {
 	}
 }
 
-// judgeUpdateDue: nobody waits with an update that can be recorded or begun.
+// judgeUpdateDue: the rules do not wait with an update that can be recorded or begun.
 func (w *World) judgeUpdateDue(d plan.Decision) {
 	for _, h := range w.hosts {
 		if w.isStaying(h) && h.update != nil && h.update.done && d.Step.Verb != plan.RecordUpdate && !isOfRecovery(d.Step) {
@@ -198,7 +198,7 @@ func (w *World) isCalm() bool {
 	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isPlainlyWell(h) })
 }
 
-// isPlainlyWell: everybody can see that a host has been well for long, and that nobody works on it.
+// isPlainlyWell: it can be seen that a host has been well for long, and that no change of it goes on.
 func (w *World) isPlainlyWell(h *host) bool {
 	touched := h.update != nil || h.gate || w.lasts(Update, h.number) || w.lasts(Trouble, h.number)
 	return !touched && w.isWell(h) && w.works(h) && w.hasOwnVoter(h) && !w.isNodeLost(h) && w.now.Sub(h.node) >= 6*time.Minute

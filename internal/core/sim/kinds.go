@@ -69,7 +69,7 @@ func (w *World) isReady(h *host) bool {
 	return h.unready.IsZero() && !w.isNodeLost(h) && (!w.setup.NodeOnly || h.stage == up)
 }
 
-// follow brings what machines read as they join up to date, where whoever makes them keeps it.
+// follow brings what machines read as they join up to date, where their bootstrap provider keeps it.
 func (w *World) follow() {
 	if w.setup.NodeOnly || w.setup.EtcdOnly {
 		w.kubeadm, w.addons = w.spec, w.spec

@@ -17,7 +17,7 @@ const mostSteps = 20000
 type NeedsHelp struct{ error }
 
 // Live lets the rules run a world until it is as wanted and stays so, or until the rules
-// name a decision that only a person may take: nobody helps otherwise. It returns how many
+// name a decision that only a person may take: there is no other help. It returns how many
 // steps were decided, and what was wrong: an invariant that was broken, or NeedsHelp.
 // What happens is added to the story, unless that is nil.
 func Live(s Setup, story *Story) (int, error) {

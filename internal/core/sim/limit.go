@@ -14,7 +14,7 @@ import (
 // What people do about that.
 const (
 	SetLimit Kind = "set limit" // to N in a day; 0: to none
-	Garble   Kind = "garble"    // what is noted of replacements: nobody can read it any more
+	Garble   Kind = "garble"    // what is noted of replacements: it cannot be read any more
 	Forget   Kind = "forget"    // what is noted of replacements
 )
 
@@ -66,12 +66,12 @@ func (s *Setup) drawLimit(seed int64) {
 type limits struct {
 	most    int                // 0: no limit
 	noted   []plan.Replacement // by the controller, on the group's object
-	garbled bool               // nobody can read that
+	garbled bool               // it cannot be read
 	version int                // of the object, as far as people change this
 	saw     int                // the version that the controller saw last
 	// truly are the replacements that took place since there is a limit, or since a person forgot what was noted.
 	truly []plan.Replacement
-	// surged: the controller has made one machine more than wanted, and nobody has done anything since.
+	// surged: the controller has made one machine more than wanted, and nothing was done since.
 	surged bool
 }
 
@@ -166,7 +166,7 @@ func (w *World) replacedBeside(name string) int {
 	return len(names)
 }
 
-// judgeLimit: no more hosts are replaced, or changed in place, within a day than the user allows, and none while nobody can tell how many
+// judgeLimit: no more hosts are replaced, or changed in place, within a day than the user allows, and none while it is not known how many
 // were.
 func (w *World) judgeLimit(s plan.Step, fresh bool) {
 	l := w.limits

@@ -43,7 +43,7 @@ func (w *World) without(gone *host) left {
 	return l
 }
 
-// staysAlone: a host that is being deleted stays, because nobody knows of another API server that is healthy.
+// staysAlone: a host that is being deleted stays, because no other API server is known to be healthy.
 func staysAlone(w *World, h *host) bool {
 	works := func(o *host) bool { return o != h && w.works(o) }
 	return !w.setup.EtcdOnly && w.isDrained(h) && !slices.ContainsFunc(w.hosts, works)
@@ -65,7 +65,7 @@ func (w *World) etcdWorks(h *host) bool {
 	return w.setup.External || h.member.running && !h.member.corrupt
 }
 
-// seemsThere: nobody can know yet that a host, or its kubelet, does not report any more.
+// seemsThere: it cannot be known yet that a host, or its kubelet, does not report any more.
 func (w *World) seemsThere(h *host) bool {
 	switch {
 	case h.vanished, h.nodeGone: // where the host vanished, its Node is gone, too
@@ -93,7 +93,7 @@ func (w *World) isOldAndReady(h *host) bool {
 }
 
 // judgeDelete: as many as are wanted stay, but that one may be missing in a rollout
-// without surge and where one is broken; one that works is among them; one change at
+// without surge and where one is broken. One that works is among them; one change at
 // a time, with the quorum and with another leader.
 func (w *World) judgeDelete(gone *host, s plan.Step) {
 	w.judgeKept(gone, s)
@@ -133,8 +133,8 @@ func (w *World) judgeLeft(gone *host, s plan.Step) {
 	}
 }
 
-// judgeChoice: of more machines than wanted none goes that works, and that nobody wants gone, beside one that
-// is broken for all to see or has not come up: that one would be left, and serves nobody.
+// judgeChoice: of more machines than wanted none goes that works and is wanted, beside one that is broken for
+// all to see or has not come up. That one would be left, and serves no client.
 func (w *World) judgeChoice(gone *host, s plan.Step) {
 	if !w.isWanted(gone) || !w.isPlainlyFit(gone) {
 		return
@@ -165,7 +165,7 @@ func (w *World) isPlainlyReady(h *host) bool {
 	return w.isPlainlyFit(h) && h.unready.IsZero() && !h.gate
 }
 
-// isWanted: a host is as it should be by its spec, and nobody wants it gone.
+// isWanted: a host is as it should be by its spec, and is to stay.
 func (w *World) isWanted(h *host) bool { return h.marked == "" && !h.chosen && !w.isReplaced(h) }
 
 // isPlainlyBroken: everybody can see that a host does not do its work.
@@ -181,8 +181,8 @@ func (w *World) isSoundOn(h *host) bool {
 // isPlainlyFit: everybody can see that a host does its work, and its member too.
 func (w *World) isPlainlyFit(h *host) bool { return h.reports() && w.works(h) && w.isSoundOn(h) }
 
-// stillServes: a host works, or its voter does. Of a marked one whose voter nobody can ask it does not count:
-// who cannot be asked keeps others from joining.
+// stillServes: a host works, or its voter does. Of a marked one whose voter cannot be asked it does not
+// count: such a member keeps others from joining.
 func (w *World) stillServes(h *host) bool {
 	m := h.member
 	if h.marked != "" && m != nil && w.isMute(m) {
@@ -194,9 +194,9 @@ func (w *World) stillServes(h *host) bool {
 // neverUp: nothing tells that a machine was ever up. Without a Node it is its member that does, or that this was removed.
 func (w *World) neverUp(h *host) bool {
 	if w.setup.EtcdOnly && h.vanished && w.setup.Reports && h.failed == "" {
-		return false // nobody can tell, as of one whose member was removed
+		return false // it cannot be known, as of one whose member was removed
 	}
-	// Of a machine that failed, as the provider says, nobody can tell whether its member was removed or never came.
+	// Of a machine that failed, as the provider says, it is not known whether its member was removed or never came.
 	return h.node.IsZero() || w.setup.EtcdOnly && (h.member == nil || h.member.removed && (h.unnoted || w.lasts(Trouble, h.number)))
 }
 
@@ -268,8 +268,7 @@ func (w *World) isAlarmed() bool {
 // judgeAddons: they are never newer than a machine that is there, and that a person waits for.
 func (w *World) judgeAddons() {
 	for _, h := range w.hosts {
-		off := h.deleting && !h.hook && (recovering{w}).isOff(h.name)
-		if h.spec != w.spec && w.isOurs(h) && !h.unawaited && !off {
+		if h.spec != w.spec && w.isOurs(h) && !h.unawaited {
 			w.blame("the addons become of spec %d, and %s is of %d", w.spec, h.name, h.spec)
 		}
 	}

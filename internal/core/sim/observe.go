@@ -7,13 +7,15 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// freshness is how old a look may be that is taken for a new one.
+// freshness is how old a look may be that counts as a new one.
 const freshness = 5 * time.Second
 
 // Look is what the controller sees: the truth, a look of a moment ago, or less
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
+	w.listen()
+	decider{w}.mark()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
 	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension()}), w.spec
@@ -66,7 +68,7 @@ func (w *World) mix(now plan.Observed) plan.Observed {
 		node := nodes.Machines[at]
 		m.Host, m.UpSince, m.Ready, m.Components = node.Host, node.UpSince, node.Ready, node.Components
 	}
-	mixed.Cluster.Reachable, mixed.Cluster.Unreachable = nodes.Cluster.Reachable, nodes.Cluster.Unreachable
+	mixed.Cluster.Reachable, mixed.Cluster.Unreachable, mixed.Cluster.SilentSince = nodes.Cluster.Reachable, nodes.Cluster.Unreachable, nodes.Cluster.SilentSince
 	mixed.Etcd = etcd.Etcd
 	mixed.Etcd.Members = slices.Clone(etcd.Etcd.Members)
 	for i := range mixed.Etcd.Members {
@@ -84,6 +86,9 @@ func (w *World) chance(percent int) bool { return percent > 0 && w.rand.Intn(100
 func (w *World) blind(o *plan.Observed) {
 	switch n := w.rand.Intn(4); {
 	case n == 0 || !o.Etcd.Known:
+		if o.Cluster.Reachable {
+			o.Cluster.SilentSince = w.now
+		}
 		o.Cluster.Reachable, o.Cluster.Unreachable = false, "context deadline exceeded"
 	case n == 1:
 		o.Etcd.Known, o.Etcd.Why, o.Etcd.Members = false, "context deadline exceeded", nil
@@ -130,7 +135,7 @@ func (w *World) Observe() plan.Observed {
 	w.addOperator(&o)
 	w.addChores(&o)
 	if !o.Cluster.Reachable {
-		o.Cluster.Unreachable = "connection refused"
+		o.Cluster.Unreachable, o.Cluster.SilentSince = "connection refused", w.silentSince
 	}
 	if w.setup.Workers && (w.workersUntil.IsZero() || w.now.Before(w.workersUntil)) {
 		o.Workers = []string{"worker-1"}
@@ -163,6 +168,16 @@ func (w *World) addMachines(o *plan.Observed) {
 			continue
 		}
 		o.Machines = append(o.Machines, w.machine(h, o.Cluster.Reachable))
+	}
+}
+
+// listen notes whether an API server answers, which the controller asks all the time while it has a kubeconfig.
+func (w *World) listen() {
+	switch {
+	case !w.kubeconfig, w.reachable() && !w.lasts(BlindAPI, 0):
+		w.silentSince = time.Time{}
+	case w.silentSince.IsZero():
+		w.silentSince = w.now
 	}
 }
 

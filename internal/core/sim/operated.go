@@ -9,7 +9,7 @@ import (
 )
 
 // What differs where an operator in the cluster keeps etcd on the machines of a group of the kind ControlPlane. It adds a member on each
-// machine whose Node it sees, and removes that of a machine that is being deleted; until then its own hook holds the machine. Nobody else
+// machine whose Node it sees, and removes that of a machine that is being deleted; until then its own hook holds the machine. No other
 // sees the members: what the operator says of etcd as a whole is all that is known.
 
 // operatedSalt keeps what is drawn of it apart from what else is drawn of a seed.
@@ -123,7 +123,7 @@ func (w *World) addOperator(o *plan.Observed) {
 	}
 }
 
-// keepsQuorum: most voters run, whoever keeps them.
+// keepsQuorum: most voters run, under any controller.
 func (w *World) keepsQuorum() bool {
 	if w.setup.Operated {
 		return w.operatorHasQuorum()

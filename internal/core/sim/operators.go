@@ -33,7 +33,7 @@ const (
 	Trouble      Kind = "trouble"       // the provider reports a failure of machine N, For a while
 	StripHook    Kind = "strip hook"    // of machine N
 	DropMember   Kind = "drop member"   // of machine N, by hand
-	AddMember    Kind = "add member"    // by hand, that nobody starts; N even: a learner
+	AddMember    Kind = "add member"    // by hand, that never starts; N even: a learner
 	Reidentify   Kind = "reidentify"    // machine N gets another member, the old one stays in the list
 	Hide         Kind = "hide"          // machine N has lost its labels, For a while
 	Disown       Kind = "disown"        // machine N has lost its owner
@@ -41,7 +41,7 @@ const (
 	Corrupt      Kind = "corrupt"       // the data of the member of machine N differ from then on
 	Forbid       Kind = "forbid"        // permissions in the cluster are gone, that of forwarding ports among them
 	Upstream     Kind = "upstream"      // upstream's controller runs in our place, For a while
-	Recreate     Kind = "recreate"      // the group is made anew; its machines name the one before as owner, For at most
+	Recreate     Kind = "recreate"      // the group is made again; its machines name the one before as owner, For at most
 )
 
 // operations are the kinds of events that are drawn beside those of world.go.
@@ -252,10 +252,10 @@ func (w *World) isMeant(e Event, i int, h *host) bool {
 	return true
 }
 
-// nobody is the host's name of a member that was added by hand and never starts.
+// The host's name of a member that was added by hand and never starts.
 const nobody = "nobody"
 
-// addByHand adds a member that nobody starts.
+// addByHand adds a member that never starts.
 func (w *World) addByHand(learner bool) {
 	if w.initialised && !w.setup.External && w.mayAdd(true) {
 		w.add(&host{name: nobody, dead: w.now}, learner)

@@ -59,14 +59,14 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	}
 }
 
-// judgeNewLeader: nobody is made the leader whose data differ from those of the others.
+// judgeNewLeader: no member is made the leader whose data differ from those of the others.
 func (w *World) judgeNewLeader(m *member, fresh bool) {
 	if m != nil && m.corrupt && fresh {
 		w.blame("the leader becomes that of %s, whose data differ", m.host.name)
 	}
 }
 
-// judgeFinish: the group is let go when it is deleted, and no machine of it is left that could be seen. The API server is asked before it
+// judgeFinish: the group is released when it is deleted, and no machine of it is left that could be seen. The API server is asked before it
 // goes.
 func (w *World) judgeFinish(fresh bool) {
 	if !w.deleting || fresh && slices.ContainsFunc(w.hosts, w.isOurs) {
@@ -184,7 +184,7 @@ func (w *World) room(s plan.Step) (staying, most int) {
 	return staying, most
 }
 
-// judgeCompany: nobody joins beside who joins as a voter, is broken or not healthy, nor before what it needs.
+// judgeCompany: no host joins beside one that joins as a voter, is broken or not healthy, nor before what it needs.
 func (w *World) judgeCompany(s plan.Step) {
 	switch {
 	case w.setup.Serial && slices.ContainsFunc(w.hosts, w.isJoining):
@@ -218,7 +218,7 @@ func (w *World) joinsOutside(h *host) bool {
 	return w.setup.External && w.initialised && w.isStaying(h) && !h.held && h.node.IsZero() && !h.broken() && w.now.Sub(h.begun()) < 9*time.Minute
 }
 
-// isBroken: a machine that stays came up long ago and is proven broken, and nobody wants another in its place.
+// isBroken: a machine that stays came up long ago and is proven broken, and no other is wanted in its place.
 func (w *World) isBroken(h *host) bool {
 	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && !w.isReplaced(h) && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
 }
@@ -236,7 +236,7 @@ func (w *World) judgeRemoval(m *member, fresh bool) {
 		if fresh {
 			w.blame("the members of a group that goes are left alone")
 		}
-		return // nobody needs the quorum any more
+		return // the quorum is not needed any more
 	}
 	if fresh || w.mayRemove(m) == nil {
 		w.judgeVoterless(m, fresh, "removing the member of "+m.host.name)
@@ -283,8 +283,8 @@ func (w *World) judgeVoterless(m *member, fresh bool, what string) {
 	}
 }
 
-// votersOrHung counts the voters that run or stand still, and all: of who stands still since a look was
-// taken neither whoever looked nor etcd can know.
+// votersOrHung counts the voters that run or stand still, and all: neither the observer nor etcd can
+// know of one that stands still since the last look.
 func (w *World) votersOrHung() (running, all int) {
 	running, all = w.voters()
 	for _, m := range w.members {
@@ -295,8 +295,8 @@ func (w *World) votersOrHung() (running, all int) {
 	return running, all
 }
 
-// ballot counts the voters but one: those that run and stay, and all. Who goes with a machine
-// whose hook was released counts as gone already, and so does who may yet join on one.
+// ballot counts the voters but one: those that run and stay, and all. A voter that goes with
+// a machine whose hook was released counts as gone already, and so does one that may yet join on such a machine.
 func (w *World) ballot(but *member) (staying, all int) {
 	for _, m := range w.members {
 		if m.learner || m == but {
@@ -307,7 +307,7 @@ func (w *World) ballot(but *member) (staying, all int) {
 			staying++
 		}
 	}
-	// Of one that cannot be seen nobody can know.
+	// It is not known of one that cannot be seen.
 	joining := w.count(func(h *host) bool {
 		return w.isDoomed(h) && w.mayYetVote(h) && h.hidden.IsZero() && !w.isKeptOut(h, but)
 	})
@@ -388,7 +388,7 @@ func (w *World) judgeVoterReleased(h *host) {
 	}
 }
 
-// judgeJoiners: who joins does not lose the member that it needs.
+// judgeJoiners: a host that joins does not lose the member that it needs.
 func (w *World) judgeJoiners(m *member) {
 	if w.isDoomed(m.host) {
 		return // it goes at any moment anyway, and then its vote counts against the others
@@ -445,7 +445,7 @@ func (w *World) judgeLoss(h *host) {
 		return
 	}
 	if !h.hidden.IsZero() {
-		return // of one that cannot be seen nobody can know that it joined
+		return // it is not known that one joined that cannot be seen
 	}
 	if left, all := w.leftOf(m, h.released); left <= all/2 {
 		w.blame("%s went with a voter that the quorum needed: %d of %d are left", h.name, left, all)
@@ -543,7 +543,7 @@ func (w *World) machinesAsWanted() error {
 	return nil
 }
 
-// isWell: a host came up, nothing is wrong with it, and nobody wants it gone.
+// isWell: a host came up, nothing is wrong with it, and it is to stay.
 func (w *World) isWell(h *host) bool {
 	return h.stage == up && !h.deleting && h.hook && !h.ails() && w.isOurs(h)
 }

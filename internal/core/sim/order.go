@@ -8,7 +8,7 @@ import (
 )
 
 // What is due comes first: where the truth leaves no doubt that something urgent can be done, it is
-// done before anything else is, and nobody waits with it.
+// done before anything else is, without a wait.
 
 // isBeforeAll: the step comes before whatever is due.
 func isBeforeAll(s plan.Step) bool {
@@ -89,7 +89,7 @@ func (w *World) judgeOrder(d plan.Decision) {
 	}
 	w.judgeBeside(d)
 	w.judgeLiving(d.Step)
-	if isBeforeAll(d.Step) || d.Step.Verb == plan.CancelDowngrade { // until then nobody can join
+	if isBeforeAll(d.Step) || d.Step.Verb == plan.CancelDowngrade { // until then no host can join
 		return
 	}
 	w.judgeLeisure(d)
@@ -124,8 +124,8 @@ func (w *World) judgeDue(d plan.Decision) {
 	w.judgeDoomed(d)
 }
 
-// judgeDoomed: a learner that goes with its machine leaves before a voter that nobody keeps: that one is dead
-// already, and the learner may vote at any moment, of whom nobody knows then on which machine it is.
+// judgeDoomed: a learner that goes with its machine leaves before a voter that has no machine. That one is dead
+// already, and the learner may vote at any moment, and then it is not known on which machine it is.
 func (w *World) judgeDoomed(d plan.Decision) {
 	m, learner := w.memberByID(d.Step.Member), w.dueLearner()
 	if learner != nil && d.Step.Verb == plan.RemoveMember && m != nil && !m.learner && !m.host.deleting {
@@ -133,7 +133,7 @@ func (w *World) judgeDoomed(d plan.Decision) {
 	}
 }
 
-// judgeDueMembers: members that nobody keeps are removed first.
+// judgeDueMembers: members without a machine are removed first.
 func (w *World) judgeDueMembers(d plan.Decision) {
 	if m := w.dueStray(); m != nil {
 		w.blame("%s, and the member %s could be removed, whose machine is gone", d, m.id)
@@ -162,7 +162,7 @@ func (w *World) judgeDueMachines(d plan.Decision) {
 	}
 }
 
-// judgeWait: nobody waits while a machine could join, or the cluster could be brought up to date.
+// judgeWait: the rules do not wait while a machine could join, or the cluster could be brought up to date.
 func (w *World) judgeWait(d plan.Decision) {
 	if w.dueToGrow() {
 		w.blame("%s, and another could join", d)
@@ -172,7 +172,7 @@ func (w *World) judgeWait(d plan.Decision) {
 	}
 }
 
-// judgeLiving: nobody who lives and votes goes before one who does not, if that one could go as well.
+// judgeLiving: no host that lives and votes goes before one that does not, if that one could go as well.
 func (w *World) judgeLiving(s plan.Step) {
 	m := w.memberByID(s.Member)
 	if s.Verb == plan.RemoveMember && m != nil && w.isLivingVoter(m) && !w.isDoomed(m.host) {
@@ -186,7 +186,7 @@ func (w *World) judgeLiving(s plan.Step) {
 // isLivingVoter: a member votes, and answers.
 func (w *World) isLivingVoter(m *member) bool { return !m.learner && w.answer(m) == plan.Healthy }
 
-// judgeLivingMachine: a marked machine whose voter answers is replaced before none whose voter is dead. One too many goes in an order of its own.
+// judgeLivingMachine: a marked machine whose voter answers is replaced before none whose voter is dead. One too many has its own order.
 func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	if gone.marked == "" || !w.isOwn(gone) || !w.isLivingVoter(gone.member) || !w.isClear() {
 		return
@@ -200,7 +200,7 @@ func (w *World) judgeLivingMachine(gone *host, s plan.Step) {
 	w.judgeMarkedAPI(gone, s)
 }
 
-// judgeMarkedAPI: of hosts that a person marked and whose voters answer, one that serves is replaced before none whose API server everybody can see to be broken.
+// judgeMarkedAPI: of hosts that a person marked and whose voters answer, one that serves goes before none whose API server seems broken.
 func (w *World) judgeMarkedAPI(gone *host, s plan.Step) {
 	for _, h := range w.hosts {
 		if h != gone && gone.byHand && w.isPlainlyFit(gone) && w.isAskedFor(h) && h.reports() && w.hasPoorAPI(h) {
@@ -240,7 +240,7 @@ func (w *World) isDrained(h *host) bool {
 	return h.deleting && h.hook && !w.now.Before(h.drained) && w.isOurs(h)
 }
 
-// hasUnplaced: of some member nobody can tell on which machine it runs.
+// hasUnplaced: it is not known on which machine some member runs.
 func (w *World) hasUnplaced() bool {
 	return slices.ContainsFunc(w.members, func(m *member) bool {
 		return !slices.Contains(w.hosts, m.host) || m.host.member != m || !w.isOurs(m.host) || !w.isPlaced(m.host)
@@ -260,7 +260,7 @@ func (w *World) isDeadBeside(m *member, deleting bool) bool {
 	return !slices.Contains(w.hosts, h) && w.isMissedLong(m)
 }
 
-// isMissedLong: a member was seen as it is for long, and nobody is there who could be its machine.
+// isMissedLong: a member was seen as it is for long, and there is no host that could be its machine.
 func (w *World) isMissedLong(m *member) bool {
 	nobody := slices.ContainsFunc(w.hosts, func(h *host) bool { return h.hidden.IsZero() && !w.isOwn(h) || !h.deleting && h.stage < up })
 	return !nobody && !w.hasLearner() && w.isSeenFor(m, 5*time.Minute)
@@ -278,7 +278,7 @@ func (w *World) judgeLeisure(d plan.Decision) {
 	}
 }
 
-// isStaying: a machine is the group's, and nobody has deleted it.
+// isStaying: a machine is the group's, and was not deleted.
 func (w *World) isStaying(h *host) bool { return !h.deleting && w.isOurs(h) }
 
 // canWait: a step neither repairs nor fills up.
@@ -344,7 +344,7 @@ func (w *World) isUnsound() string {
 	return ""
 }
 
-// isQuiet: nobody is on the way to a vote, and nobody leaves who would be missed.
+// isQuiet: no host is on the way to a vote, and none leaves that would be missed.
 func (w *World) isQuiet(but *host) bool {
 	if w.hasLearner() {
 		return false
@@ -365,7 +365,7 @@ func (w *World) isMoving(h *host) bool {
 // isPast: a host came up long ago, so that it is not on the way any more, whatever it does.
 func (w *World) isPast(h *host) bool { return h.stage == up && w.now.Sub(h.node) >= 6*time.Minute }
 
-// isNewAndSilent: a host came up a moment ago, and nobody can tell that its voter is healthy.
+// isNewAndSilent: a host came up a moment ago, and it is not known that its voter is healthy.
 func (w *World) isNewAndSilent(h *host) bool {
 	return w.now.Sub(h.node) < 6*time.Minute && h.member != nil && w.answer(h.member) != plan.Healthy
 }
@@ -402,7 +402,7 @@ func (w *World) dueToGo() *host {
 // hasOwnVoter: everybody can tell that a member is that of a machine, and it votes.
 func (w *World) hasOwnVoter(h *host) bool { return w.isOwn(h) && !h.member.learner }
 
-// mayGo: a machine waits for our hook alone, another serves in its place, and nobody would miss its voter.
+// mayGo: a machine waits for our hook alone, another serves in its place, and its voter would not be missed.
 func (w *World) mayGo(h *host) bool {
 	beside := slices.ContainsFunc(w.hosts, func(o *host) bool { return o != h && w.standsIn(o, h) })
 	return w.isDrained(h) && beside && (w.answer(h.member) == plan.Unhealthy || w.isQuiet(h) && w.updating(h) == nil)
@@ -432,7 +432,7 @@ func (w *World) isSeenFor(m *member, d time.Duration) bool {
 	return !since.IsZero() && w.now.Sub(since) >= d
 }
 
-// isNotMissed: without a voter most of the others are proven healthy, nobody is on the way, and each machine has its own member.
+// isNotMissed: without a voter most of the others are proven healthy, none is on the way, and each machine has its own member.
 func (w *World) isNotMissed(m *member) bool {
 	healthy, all := w.proven(m)
 	return healthy > all/2 && w.isQuiet(nil) && !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isOwn(h) })
@@ -449,13 +449,13 @@ func (w *World) dueLearner() *member {
 	return nil
 }
 
-// joinedUnseen: nothing holds a machine any more of which nobody knows what runs on it, and which may have joined just now.
+// joinedUnseen: nothing holds a machine any more of which it is not known what runs on it, and which may have joined just now.
 func (w *World) joinedUnseen(h *host) bool {
 	return slices.Contains(w.hosts, h) && w.isDoomed(h) && !w.isPlaced(h) && w.cannotJoin(h) == "" && w.now.Sub(h.begun()) < 25*time.Minute
 }
 
-// dueLate is a learner that does not start, for longer than kubeadm waits for it, or, where another host
-// waits for its turn and would give up, for longer than etcd takes to start; nil: none.
+// dueLate is a learner that does not start for longer than kubeadm waits for it; nil: none. Where
+// another host waits for its turn and would give up, it is longer than etcd takes to start.
 func (w *World) dueLate() *member {
 	waits := slices.ContainsFunc(w.hosts, func(h *host) bool { return !h.deleting && h.isQueuing() })
 	for _, m := range w.members {
@@ -517,8 +517,7 @@ func (w *World) awaitsRepair(h *host) bool {
 	return h.marked != "" && !h.deleting && w.inARow(h) == 0 && w.hasOwnVoter(h) && w.answer(h.member) == plan.Unhealthy
 }
 
-// dueToClear is an outdated machine that never came up, on which there is no member, and without which
-// nobody would be missed; nil: none.
+// dueToClear is an outdated machine that never came up, has no member, and would not be missed; nil: none.
 func (w *World) dueToClear() *host {
 	healthy, all := w.proven(nil)
 	if w.lasts(Invalid, 0) || !w.isReplaceable() || healthy <= (all+1)/2 || slices.ContainsFunc(w.hosts, w.isDoomed) {
@@ -530,8 +529,8 @@ func (w *World) dueToClear() *host {
 	return first(w.hosts, func(h *host) bool { return w.isOldAndEmpty(h) && w.without(h).complete > 0 })
 }
 
-// isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member. Where only members tell of machines, nobody knows of one of which nothing
-// is left whether it had any.
+// isOldAndEmpty: a machine of another spec stays, which has neither a Node nor a member. Where only members tell of machines, it is not
+// known of one of which nothing is left whether it had any.
 func (w *World) isOldAndEmpty(h *host) bool {
 	if w.setup.EtcdOnly && h.vanished && w.setup.Reports && h.failed == "" {
 		return false
@@ -553,7 +552,7 @@ func (w *World) dueToTend() bool {
 	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isSettled(h) })
 }
 
-// isSettled: a machine of the spec that is wanted came up long ago, and nobody works on it.
+// isSettled: a machine of the spec that is wanted came up long ago, and no change of it goes on.
 func (w *World) isSettled(h *host) bool {
 	return !h.deleting && h.spec == w.spec && h.stage == up && h.update == nil && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) && !w.lasts(Update, h.number)
 }

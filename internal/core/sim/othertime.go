@@ -135,7 +135,7 @@ func (w *World) restore(known time.Duration) {
 	w.restart()
 }
 
-// recallLimit brings the record of replacements back. Nobody can count those that it does not have, or only has of an earlier time.
+// recallLimit brings the record of replacements back. The rules cannot count those that it does not have, or only has of an earlier time.
 func (w *World) recallLimit(replaced []plan.Replacement) {
 	l := &w.limits
 	l.version++
@@ -149,8 +149,8 @@ func (w *World) recallLimit(replaced []plan.Replacement) {
 	l.truly = truly
 }
 
-// unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: nobody could know that
-// its name is taken, and infrastructure refuses the name, which no world has.
+// unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: it could not be known
+// that its name is taken, and infrastructure refuses the name, which no world has.
 func (w *World) unknow(h *host, known time.Duration) {
 	if !w.tellsOf(h) || h.vanished || w.setup.External {
 		h.forced = true
@@ -218,7 +218,7 @@ func (w *World) endUnknown(h *host) {
 	w.forget(h)
 }
 
-// isUnknownVoter: no machine is known for a host whose member votes, and nobody can end it so that the quorum stays.
+// isUnknownVoter: no machine is known for a host whose member votes, and it cannot be ended so that the quorum stays.
 func (w *World) isUnknownVoter(h *host) bool {
 	return !h.hidden.IsZero() && h.ends.IsZero() && h.hasVoter()
 }
@@ -240,11 +240,11 @@ func (w *World) noteNumber(o plan.Observed) {
 	}
 }
 
-// judgeTwice: nobody gets the name of a machine or of a member that is there. Nobody can know the name of a machine of the cluster before a
-// seed began another one, in which nothing tells of it.
+// judgeTwice: no host gets the name of a machine or of a member that is there. The rules cannot know the name of a machine of the cluster
+// before a seed began another one, in which nothing tells of it.
 func (w *World) judgeTwice(s plan.Step) {
 	if s.Seed {
-		return // while no API server answers nobody can know of either
+		return // while no API server answers neither can be known
 	}
 	if h := w.named(s.Machine); h != nil && !h.hidden.IsZero() && (h.old == nil || w.tellsOf(h)) {
 		w.blame("%s, and there is a machine of that name, which is not known", s)

@@ -17,14 +17,14 @@ func (s *Setup) drawOverlap(seed int64) {
 }
 
 // judgeOverlap: a machine more than wanted is made when the hosts of those before it are gone, but for one where that is asked for, and for
-// those that a person declared off.
+// those that a person waits for no longer.
 func (w *World) judgeOverlap(s plan.Step, staying int) {
 	most := 0
 	if w.setup.Overlap && w.surge() > 0 {
 		most = 1
 	}
 	lingering := w.count(func(h *host) bool {
-		return h.deleting && !h.hook && !h.unawaited && h.hidden.IsZero() && w.isOurs(h) && !(recovering{w}).isOff(h.name)
+		return h.deleting && !h.hook && !h.unawaited && h.hidden.IsZero() && w.isOurs(h)
 	})
 	if staying >= w.replicas && lingering > most {
 		w.blame("%s for a rollout beside the hosts of %d machines that have left, %d would be allowed", s, lingering, most)

@@ -27,7 +27,7 @@ var personalDecisions = []personalDecision{
 	{[]string{"ClusterUnseen", "QuorumLost"}, func(w *World, said string) bool {
 		return w.isNamed(said, func(h *host) bool { return h.broken() || h.held })
 	}},
-	// Something is broken, and nobody has marked it: it may be repaired where it stands.
+	// Something is broken, and is not marked: it may be repaired where it stands.
 	{nil, func(w *World, said string) bool { return w.isNamed(said, w.isUnmarked) }},
 	// An operator keeps etcd, and without the machine that is to go no more than half would be there to stay and work.
 	{nil, func(w *World, said string) bool {
@@ -37,7 +37,7 @@ var personalDecisions = []personalDecision{
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "were replaced in a row, and at most") && w.isNamed(said, w.isOverLimits)
 	}},
-	// Nobody knows whose a voter is: its machine is gone, or never registered a Node and has no
+	// It is not known whose a voter is: its machine is gone, or never registered a Node and has no
 	// address, and there are others without a Node.
 	{nil, func(w *World, said string) bool {
 		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
@@ -74,7 +74,7 @@ func (w *World) awaitsPerson() bool {
 		return true
 	}
 	if d.Step.Verb != plan.Wait {
-		return false // who says that all is as wanted tells nobody
+		return false // a message that all is as wanted asks for no decision
 	}
 	said := explained(o)
 	for _, p := range slices.Concat(personalDecisions, recoveryDecisions) {
@@ -94,8 +94,8 @@ func explained(o plan.Observed) string {
 	return said.String()
 }
 
-// fitButForNodes reports whether all is as wanted but for Nodes that are not ready and that
-// nobody has marked: a cluster without a network has no others, and must not wait for them.
+// fitButForNodes reports whether all is as wanted but for Nodes that are not ready and not
+// marked: a cluster without a network has no others, and must not wait for them.
 func (w *World) fitButForNodes() bool {
 	var found []*host
 	for _, h := range w.hosts {
@@ -140,7 +140,7 @@ func (w *World) isLost(string) bool {
 	return !w.setup.External && proven <= all/2
 }
 
-// isUnmarked: it is broken, and nobody wants another in its place.
+// isUnmarked: it is broken, and no other is wanted in its place.
 func (w *World) isUnmarked(h *host) bool { return !h.deleting && h.marked == "" && h.ails() }
 
 // isOverLimits: it was replaced too often already.
@@ -157,7 +157,7 @@ func (w *World) isOnlyOne(h *host) bool {
 // isNodeless: it never came as far as its Node.
 func (h *host) isNodeless() bool { return h.node.IsZero() && h.broken() }
 
-// isUnplaced: nobody can know where a voter runs.
+// isUnplaced: it is not known where a voter runs.
 func (w *World) isUnplaced(m *member) bool {
 	return !m.learner && (m.host.node.IsZero() || !m.host.hidden.IsZero() || !slices.Contains(w.hosts, m.host))
 }

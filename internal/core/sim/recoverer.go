@@ -193,7 +193,7 @@ func (r recovering) declareOff(x *recovery) {
 	}
 }
 
-// discard is a person who deletes a machine that cannot restore the seed, or the recovery where a machine is there that nobody gave up.
+// discard is a person who deletes a machine that cannot restore the seed, or the recovery where a machine is there that was not given up.
 func (r recovering) discard(x *recovery) {
 	w, a := r.w, &r.w.recoveries
 	h := first(w.hosts, func(h *host) bool { return h.seededBy == x.id && !h.deleting && h.hidden.IsZero() })

@@ -13,7 +13,7 @@ import (
 )
 
 // Recoveries of etcd by a seed: most members, or all, are lost, and a person asks for a recovery and approves it. What internal/group and
-// internal/manager/backups/recoveries do for it is done here in a few lines: the seed is found in the store or taken of a member that
+// internal/manager/backups/recoveries do for it is done here in a few lines. The seed is found in the store or taken of a member that
 // answers, the approval is one of a digest, and the snapshot is handed out to the machine that restores it.
 
 // What happens to members, and to recoveries.
@@ -29,7 +29,7 @@ const recoverySalt = 0x5eed5
 
 // A Recoverer is the person who recovers a group that has no quorum.
 type Recoverer struct {
-	// After is how long that person waits for the quorum to return, Reads how long it takes from a seed to its approval, and Off how long a
+	// After is how long that person waits for the quorum to return, Reads how long it takes from a seed to its approval. Off is how long a
 	// machine may take to go before it is declared off; zero: it never is.
 	After, Reads, Off time.Duration
 	// From is where the seed comes from: 0 the best survivor, 1 the newest verified backup, 2 any backup that the store has.
@@ -252,7 +252,7 @@ func (r recovering) strike(e Event) {
 	}
 }
 
-// ask is a person who asks for a recovery. Nobody can while nothing is there to take a seed of, or is restored already.
+// ask is a person who asks for a recovery. That cannot be done while nothing is there to take a seed of, or is restored already.
 func (r recovering) ask(from int) *recovery {
 	w, a := r.w, &r.w.recoveries
 	if !w.initialised || w.deleting || slices.ContainsFunc(a.all, func(x *recovery) bool { return !x.ended }) {
@@ -384,7 +384,7 @@ func (r recovering) giveUp(h *host) {
 	if !h.deleting {
 		h.deleting, h.drained = true, r.w.now
 	}
-	h.hook, h.forced, h.givenUp = true, true, true // nobody asks its member
+	h.hook, h.forced, h.givenUp = true, true, true // its member is not asked
 	r.w.release(h)
 }
 
@@ -407,6 +407,9 @@ func (r recovering) isHandedOut(h *host) bool {
 	}
 	x := r.w.recoveries.all[i]
 	other := func(o *host) bool { return o != h && o.seededBy == h.seededBy && !o.deleting && !o.isForgotten() }
+	if r.w.reachable() && !r.w.lasts(BlindAPI, 0) {
+		return false // a cluster that serves is not one of those that were given up
+	}
 	if h.deleting || slices.ContainsFunc(r.w.hosts, other) {
 		return false // who was given up begins no cluster, however late it is, and none of two does
 	}
@@ -438,7 +441,7 @@ func (r recovering) plant(h *host) {
 	w.begins(h.member)
 }
 
-// isExcused: a member may return beside the cluster that a seed begins: a person declared its machine off, or it is one that nobody knows.
+// isExcused: a member may return beside the cluster that a seed begins: a person declared its machine off, or it is one that is not known.
 func (r recovering) isExcused(h *host) bool {
 	x := r.current()
 	return !h.hidden.IsZero() && (h.seededBy == 0 || h.isForgotten()) || h.disowned || x != nil && slices.Contains(x.off, h.name)

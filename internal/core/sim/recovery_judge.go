@@ -74,7 +74,7 @@ func (r recoveryJudge) judgeStep(s plan.Step, x *recovery) {
 	}
 }
 
-// judgeBegin: nothing is given up while there is a quorum, and nothing that nobody named.
+// judgeBegin: nothing is given up while there is a quorum, and nothing that was not named.
 func (r recoveryJudge) judgeBegin(s plan.Step, x *recovery) {
 	w := r.w
 	switch stranger := r.stranger(x); {
@@ -118,7 +118,7 @@ func (r recoveryJudge) judgeVoters(s plan.Step, x *recovery) {
 	}
 }
 
-// strangeVoter is a voter that etcd lists and that nobody gave up, by its name or that of the machine on which everybody can see it to be;
+// strangeVoter is a voter that etcd lists and that was not given up, by its name or that of the machine on which it can be seen;
 // nil: there is none, or no member answers.
 func (r recoveryJudge) strangeVoter(x *recovery) *member {
 	if answering, _ := r.w.answering(); answering == 0 || r.w.now.Before(r.w.refusedUntil) {
@@ -134,7 +134,7 @@ func (r recoveryJudge) strangeVoter(x *recovery) *member {
 	return r.w.members[i]
 }
 
-// stranger is a machine that can be seen and that nobody gave up; nil: there is none.
+// stranger is a machine that can be seen and that was not given up; nil: there is none.
 func (r recoveryJudge) stranger(x *recovery) *host {
 	return first(r.w.hosts, func(h *host) bool {
 		return h.hidden.IsZero() && (h.disowned || h.seededBy != x.id && !slices.Contains(x.giveUp, h.name))
@@ -154,7 +154,7 @@ func (r recoveryJudge) judgeGiveUp(s plan.Step, x *recovery) {
 	}
 }
 
-// judgeSeed: the seed is planted where nobody of the cluster before can answer, but who was declared off, and once.
+// judgeSeed: the seed is planted where no member of the cluster before can answer, but those that were declared off, and once.
 func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 	r.judgeFenced(s, x)
 	w := r.w
@@ -163,19 +163,24 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 		w.blame("%s would not initialise the cluster", s)
 	case r.stranger(x) != nil:
 		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
-	case w.reachable() && !w.lasts(BlindAPI, 0):
-		w.blame("%s, and an API server answers", s)
+	case w.hasHeard():
+		w.blame("%s, and an API server answers, or did a moment ago", s)
 	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
 		w.blame("%s, and what it needs is missing", s)
 	}
 }
 
-// judgeFenced: nobody of the cluster before can answer, but who was declared off.
+// hasHeard: the controller has had an answer from the endpoint in the last minute, or has not asked for that long.
+func (w *World) hasHeard() bool {
+	return w.silentSince.IsZero() || w.now.Sub(w.silentSince) < time.Minute
+}
+
+// judgeFenced: no member of the cluster before can answer, but those that were declared off.
 func (r recoveryJudge) judgeFenced(s plan.Step, x *recovery) {
 	w := r.w
 	for _, h := range w.hosts {
 		switch {
-		case !h.hidden.IsZero(): // nobody can know of it
+		case !h.hidden.IsZero(): // it cannot be known
 		case h.seededBy == x.id && !h.deleting:
 			w.blame("%s, and %s restores the seed", s, h.name)
 		case h.disowned:
@@ -208,13 +213,15 @@ func judgePlanted(w *World, h *host) {
 		w.blame("%s restores backup %s, and a person approved %s", h.name, h.seed.backup, x.approved)
 	case w.recoveries.holds[h.seed.backup] != h.seed.holds:
 		w.blame("%s restores backup %s, which lacks what it held", h.name, h.seed.backup)
+	case w.reachable() && !w.lasts(BlindAPI, 0):
+		w.blame("%s restores backup %s beside a cluster that serves", h.name, h.seed.backup)
 	}
 	if running, all := r.unexcused(w.members); running > all/2 {
 		w.blame("%s begins a cluster, and %d of %d voters of another run", h.name, running, all)
 	}
 }
 
-// unexcused counts voters: those that run and for which nobody said that they are off, and all.
+// unexcused counts voters: those that run and that were not declared off, and all.
 func (r recoveryJudge) unexcused(members []*member) (running, all int) {
 	for _, m := range members {
 		if m.learner || m.removed {
@@ -257,7 +264,7 @@ func (r recoveryJudge) initialises(h *host) bool {
 	return h.first && !h.deleting && !h.vanished && h.hidden.IsZero() && h.old == nil && seeded && !waits
 }
 
-// isHeld: people, or who nobody gave up, stand in the way of a recovery.
+// isHeld: people, or machines that were not given up, stand in the way of a recovery.
 func (r recoveryJudge) isHeld(x *recovery) bool {
 	w := r.w
 	return w.deleting || w.now.Before(w.pausedUntil) || !x.isApproved() || r.stranger(x) != nil || !x.begun && r.strangeVoter(x) != nil
@@ -296,7 +303,7 @@ func (r recoveryJudge) isLost() bool {
 // judgeFencing: who can be given up is, and then the seed is planted.
 func (r recoveryJudge) judgeFencing(d plan.Decision, x *recovery) {
 	w := r.w
-	answers := w.reachable() || w.lasts(Invalid, 0) || !w.isReplaceable()
+	answers := w.hasHeard() || w.lasts(Invalid, 0) || !w.isReplaceable()
 	for _, h := range w.hosts {
 		switch {
 		case !h.hidden.IsZero():

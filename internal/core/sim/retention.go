@@ -9,9 +9,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Retention deletes old backups, one after the other, as internal/manager/backups does after each backup: from a list that was read before, by
-// a manager that may die after each of them, beside another manager, and beside people who delete backups themselves. A deletion of the group
-// may wait for a last backup.
+// Retention deletes old backups, one after the other, as internal/manager/backups does after each backup. It works from a list that was
+// read before, by a manager that may die after each of them, beside another manager, and beside people who delete backups themselves. A
+// deletion of the group may wait for a last backup.
 
 // retentionSalt keeps what is drawn of retention apart from what else is drawn of a seed.
 const retentionSalt = 0x4e7a1

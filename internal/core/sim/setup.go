@@ -18,10 +18,10 @@ type Setup struct {
 	Domains     []string
 	// External: etcd is not on the machines.
 	External bool
-	// NodeOnly: the group is of the kind ControlPlane. Of what a machine runs only its Node is known, and whoever
-	// makes the machines keeps what these read as they join.
+	// NodeOnly: the group is of the kind ControlPlane. Of what a machine runs only its Node is known, and their
+	// bootstrap provider keeps what these read as they join.
 	NodeOnly bool
-	// Operated: an operator in the cluster keeps etcd on the machines. To whoever makes the machines it is elsewhere.
+	// Operated: an operator in the cluster keeps etcd on the machines. To the bootstrap provider it is elsewhere.
 	Operated bool
 	// ShrinkHealthy: a machine that is not outdated is taken away only while all that came up are healthy.
 	ShrinkHealthy bool
@@ -52,7 +52,7 @@ type Setup struct {
 	Checks bool
 	// Repair limits how often the same machine is replaced.
 	Repair plan.RepairLimits
-	// Workers: the cluster has other machines, which go some time after the group is asked to.
+	// Workers: the cluster has other machines, which go some time after the group is deleted.
 	Workers bool
 	// Boot, Drain and Leave are how long at most machines take to start, to be drained, and to go
 	// once their hook was released, where some take longer than seconds; 0: none does.
@@ -120,7 +120,7 @@ type Luck struct {
 	Dropped int
 	// Repeated steps are done twice.
 	Repeated int
-	// CutShort: the controller dies in the middle of a step, and starts anew.
+	// CutShort: the controller dies in the middle of a step, and starts again.
 	CutShort int
 	// Stale: what is observed is up to two looks old, though not older than the last write.
 	Stale int

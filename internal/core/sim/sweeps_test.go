@@ -40,7 +40,7 @@ func TestDeletionAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestRestartAtEveryMoment: the controller starts anew at every moment, twice, and
+// TestRestartAtEveryMoment: the controller starts again at every moment, twice, and
 // a machine is deleted meanwhile.
 func TestRestartAtEveryMoment(t *testing.T) {
 	for at := time.Second; at < 10*time.Minute; at += 3 * time.Second {
@@ -200,7 +200,7 @@ func TestLenientEtcd(t *testing.T) {
 }
 
 // TestDowngradeAtEveryMoment: etcd of a group of its kind is taken to an older minor version, and at every moment of it a machine dies or
-// is away, the user takes it back, or the controller starts anew.
+// is away, the user takes it back, or the controller starts again.
 func TestDowngradeAtEveryMoment(t *testing.T) {
 	const begin = 4 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 2 * time.Second {
@@ -232,7 +232,7 @@ func TestDowngradeOfJoiners(t *testing.T) {
 }
 
 // TestUpdateAtEveryMoment: machines are updated in place, and at every moment of it a machine dies, is away, cordoned, marked or deleted,
-// another or the same spec is wanted, the policy changes, or the controller starts anew; with an update that hangs or fails now and then.
+// another or the same spec is wanted, the policy changes, or the controller starts again; with an update that hangs or fails now and then.
 func TestUpdateAtEveryMoment(t *testing.T) {
 	const begin = 10 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 3 * time.Second {

@@ -107,7 +107,7 @@ func (w *World) strange(h *host) plan.UncontrolledMachine {
 	return s
 }
 
-// isMute: nobody could ask a member for long, and who cannot be asked counts as dead at last.
+// isMute: a member could not be asked for long, and such a one counts as dead at last.
 func (w *World) isMute(m *member) bool {
 	return !w.isAsked(m) && !m.mute.IsZero() && w.now.Sub(m.mute) >= 5*time.Minute
 }
@@ -118,7 +118,7 @@ func (w *World) mayAnswer(h *host) bool {
 	return m != nil && !m.removed && m.running && !m.learner && w.answer(m) != plan.Unhealthy && !w.isMute(m)
 }
 
-// hear notes since when nobody can ask a member.
+// hear notes since when a member cannot be asked.
 func (w *World) hear(m *member) {
 	switch muted := !w.isAsked(m); {
 	case !muted:

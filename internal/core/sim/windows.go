@@ -76,7 +76,7 @@ func (w windowed) add(o *plan.Observed) {
 	}
 }
 
-// judge: outside of windows nobody who works goes, or is changed, for a machine of another spec.
+// judge: outside of windows no host that works goes, or is changed, for a machine of another spec.
 func (w windowed) judge(s plan.Step, fresh bool) {
 	if !fresh || !w.isClosed() || w.deleting || !w.initialised {
 		return

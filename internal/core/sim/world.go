@@ -53,7 +53,7 @@ type World struct {
 	leader      *member
 	leaderless  time.Time
 	keeps       int       // the version of etcd
-	lowering    int       // to which it is asked to lower that; 0: to none
+	lowering    int       // to which a downgrade lowers that; 0: there is none
 	versionDue  time.Time // when it changes; zero: not now
 	script      []Event
 	seats       []*host   // on which an operator keeps a member
@@ -67,6 +67,8 @@ type World struct {
 	seen  map[string]sight // what the controller remembers of the members
 	looks []look           // the last looks, the newest last
 	saw   int              // the spec that the controller saw last
+	// silentSince is since when nothing has answered the controller at the endpoint; zero: something does, or it has no kubeconfig.
+	silentSince time.Time
 	// answers is what a Runtime Extension says of machines, and sawAnswers what it said when the controller looked.
 	answers, sawAnswers answer
 	// sawExtension: when the controller looked an extension changed machines in place.
@@ -123,6 +125,7 @@ func (w *World) Advance(until time.Time) {
 	}
 	w.now = next
 	w.happen()
+	w.listen()
 }
 
 // Quiet reports whether nothing will ever happen by itself.
@@ -399,6 +402,7 @@ func (w *World) recover(h *host) {
 func (w *World) restart() {
 	w.seen = map[string]sight{}
 	w.looks = nil
+	w.silentSince = time.Time{}
 	w.archive.began, w.archive.due, w.archive.read, w.archive.deletes = time.Time{}, time.Time{}, false, nil
 }
 

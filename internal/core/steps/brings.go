@@ -42,7 +42,8 @@ func ParseBrings(text string) (Brings, error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&b); err != nil {
-		return Brings{}, fmt.Errorf(`%q does not say what an upgrader's image brings, such as {"containerd": "v2.4.2", "runc": "v1.3.3", "cni": "v1.9.1"}: %w`, text, err)
+		return Brings{}, fmt.Errorf(`%q does not say what an upgrader's image brings, such as {"containerd": "v2.4.2", "runc": "v1.3.3", `+
+			`"cni": "v1.9.1"}: %w`, text, err)
 	}
 	for _, v := range []string{b.Containerd, b.Runc, b.CNI} {
 		if _, err := version.Parse(v); v != "" && err != nil {
@@ -55,8 +56,8 @@ func ParseBrings(text string) (Brings, error) {
 // numbers are those of a version, wherever it stands in what a program or a Node says of itself.
 var numbers = regexp.MustCompile(`\bv?(\d+\.\d+\.\d+)`)
 
-// SaidVersion is the version in what a program or a Node says of itself: v2.4.2 of "containerd://2.4.2" or "runc version 1.3.3-0ubuntu1".
-// What distributions add to a version is not looked at. Empty: it says none.
+// SaidVersion is the version in what a program or a Node says of itself. It is v2.4.2 of "containerd://2.4.2" or "runc version
+// 1.3.3-0ubuntu1". What distributions add to a version is not looked at. Empty: it says none.
 func SaidVersion(text string) string {
 	found := numbers.FindStringSubmatch(text)
 	if found == nil {

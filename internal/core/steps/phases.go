@@ -11,8 +11,8 @@ const (
 	tokenPhase = "bootstrap-token"
 )
 
-// LeftToOthers returns those of kubeadm's phases which others do the work of, sorted: of those that kubeadm init leaves out the ones that
-// an upgrade has too, and those of add-ons that the control plane leaves to others.
+// LeftToOthers returns those of kubeadm's phases which others do the work of, sorted. It has, of those that kubeadm init leaves out the
+// ones that an upgrade has too, and those of add-ons that the control plane leaves to others.
 func LeftToOthers(skippedAtInit []string, proxy, dns bool) []string {
 	var left []string
 	for _, phase := range skippedAtInit {

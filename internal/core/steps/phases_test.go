@@ -11,8 +11,9 @@ func TestLeftToOthers(t *testing.T) {
 		proxy, dns bool
 		want       []string
 	}{
-		"nothing":            {nil, false, false, nil},
-		"phases of init":     {[]string{"preflight", "addon/kube-proxy", "mark-control-plane", "bootstrap-token"}, false, false, []string{ProxyPhase, "bootstrap-token"}},
+		"nothing": {nil, false, false, nil},
+		"phases of init": {[]string{"preflight", "addon/kube-proxy", "mark-control-plane", "bootstrap-token"}, false, false,
+			[]string{ProxyPhase, "bootstrap-token"}},
 		"all add-ons":        {[]string{"addon"}, false, true, []string{"addon", DNSPhase}},
 		"annotations":        {nil, true, true, []string{DNSPhase, ProxyPhase}},
 		"said in both":       {[]string{"addon/kube-proxy"}, true, false, []string{ProxyPhase}},

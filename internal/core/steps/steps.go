@@ -18,7 +18,7 @@ const (
 	Worker       NodeType = "Worker"
 )
 
-// DrainPolicy says whether pods leave the node before its kubelet restarts.
+// DrainPolicy reports whether pods leave the node before its kubelet restarts.
 type DrainPolicy string
 
 // The values of DrainPolicy. Empty is DrainNever.
@@ -48,9 +48,9 @@ type KubeletArguments struct {
 // IsZero reports whether nothing changes.
 func (k KubeletArguments) IsZero() bool { return len(k.ExtraArgs)+len(k.RemovedArgs) == 0 }
 
-// Wanted is what a node shall run, and how it is brought there. Each step is given it as JSON.
+// Wanted is what a node must run, and how it is brought there. Each step reads it as JSON.
 type Wanted struct {
-	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins anew.
+	// ID tells upgrades apart: the UID of the NodeUpgrade. A step that finds the traces of another upgrade begins again.
 	ID string `json:"id"`
 	// Attempt is the number of the pod, from 1 on. What was rolled back is tried again only by a pod that came after the one that reported it.
 	Attempt int32 `json:"attempt"`
@@ -72,7 +72,7 @@ type Wanted struct {
 	Files []File `json:"files,omitempty"`
 	// Patches is the folder on the node with kubeadm's patches; empty: there are none.
 	Patches string `json:"patches,omitempty"`
-	// SkipPhases are kubeadm's phases that are left out: others do their work. See LeftToOthers.
+	// SkipPhases are kubeadm's phases that are skipped. Others do their work. See LeftToOthers.
 	SkipPhases []string `json:"skipPhases,omitempty"`
 	// AwaitImages: somebody brings the images of the version to the node, and may not have ended: they are waited for before any is pulled.
 	AwaitImages bool `json:"awaitImages,omitempty"`
@@ -82,7 +82,7 @@ type Wanted struct {
 	SingleNode bool `json:"singleNode,omitempty"`
 	// StackedEtcd: a member of etcd runs on the node.
 	StackedEtcd bool `json:"stackedEtcd,omitempty"`
-	// Drain says whether pods leave the node before.
+	// Drain reports whether pods leave the node before.
 	Drain DrainPolicy `json:"drain,omitempty"`
 	// DrainTimeoutSeconds is how long draining may take. Defaults to 300.
 	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
@@ -117,7 +117,7 @@ func (w Wanted) Limit(name Name) time.Duration {
 	case Drain:
 		return seconds(w.DrainTimeoutSeconds, DefaultDrainTimeout) + startLimit
 	case Swap:
-		return 2*verify + time.Minute + startLimit // it is waited for twice: for the new version, and for the old one that was put back
+		return 2*verify + time.Minute + startLimit // the time counts twice: for the new version, and for the old one that was put back
 	case Finish:
 		return verify + usualLimit
 	case Verify:
@@ -166,7 +166,7 @@ func ByCommand(command string) (Step, bool) {
 	return Step{}, false
 }
 
-// Stage is the name of a container, which carries out the steps of the stage one after the other: from the end of one container to the
+// Stage is the name of a container, which carries out the steps of the stage one after the other. From the end of one container to the
 // start of the next the kubelet takes about a second, whatever little a step does.
 type Stage string
 
@@ -187,8 +187,9 @@ func (s Stage) Does() string {
 	return map[Stage]string{
 		Preparation: "prepares what will be exchanged, and a backup; nothing is interrupted",
 		Leaving:     "evicts the node's pods",
-		Exchange:    "hands over the leadership of etcd, makes sure that its other voters have the quorum, and replaces the programs and manifests at once, under a stopped kubelet",
-		Conclusion:  "does over the API what is left of kubeadm's upgrade, and waits until the node is healthy at the new version",
+		Exchange: "hands over the leadership of etcd, makes sure that its other voters have the quorum, and replaces the programs and " +
+			"manifests at once, under a stopped kubelet",
+		Conclusion: "does over the API what is left of kubeadm's upgrade, and waits until the node is healthy at the new version",
 	}[s]
 }
 
@@ -270,17 +271,29 @@ type Step struct {
 // all are the steps in their order.
 var all = []Step{
 	{Name: Copy, Stage: Preparation, Does: "copies the new programs to the node", Checks: "their checksums", Undo: NothingToUndo},
-	{Name: Containerd, Stage: Preparation, Does: "has containerd and runc of the image ready, to be exchanged with all else", Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
-	{Name: CNI, Stage: Preparation, Does: "has the CNI plugins of the image ready, to be exchanged with all else", Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
-	{Name: Images, Stage: Preparation, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image", Undo: NothingToUndo},
-	{Name: Render, Stage: Preparation, Does: "writes the new version's manifests to a folder of their own", Needs: API, Checks: "that there is one for each component", Undo: NothingToUndo},
-	{Name: Backup, Stage: Preparation, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that it can be opened", Undo: NothingToUndo},
-	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API, Checks: "that no pod is left that could leave", Undo: UndoUncordon, Interrupts: Pods},
-	{Name: Handover, Stage: Exchange, Does: "moves the leadership of etcd to another member", Needs: Member, Checks: "that another member leads", Undo: NothingToUndo},
-	{Name: Swap, Stage: Exchange, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore, Interrupts: APIServer | Etcd | Controllers | Kubelet},
-	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API, Checks: "that kubeadm ends without an error", Undo: UndoRestore, Interrupts: Kubelet},
-	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API, Checks: "that the node can be scheduled to", Undo: NothingToUndo},
-	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API, Checks: "Node, static pods, their probes, member of etcd", Undo: UndoRestore},
+	{Name: Containerd, Stage: Preparation, Does: "has containerd and runc of the image ready, to be exchanged with all else",
+		Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
+	{Name: CNI, Stage: Preparation, Does: "has the CNI plugins of the image ready, to be exchanged with all else",
+		Checks: "their checksums, and that the image brings what it says", Undo: NothingToUndo},
+	{Name: Images, Stage: Preparation, Does: "has the images of the new version on the node", Checks: "that the runtime knows each image",
+		Undo: NothingToUndo},
+	{Name: Render, Stage: Preparation, Does: "writes the new version's manifests to a folder of their own", Needs: API,
+		Checks: "that there is one for each component", Undo: NothingToUndo},
+	{Name: Backup, Stage: Preparation, Does: "keeps what will be replaced, and a snapshot of etcd", Checks: "the snapshot's hash, and that " +
+		"it can be opened", Undo: NothingToUndo},
+	{Name: Drain, Stage: Leaving, Does: "evicts the node's pods", Needs: API, Checks: "that no pod is left that could leave",
+		Undo: UndoUncordon, Interrupts: Pods},
+	{Name: Handover, Stage: Exchange, Does: "moves the leadership of etcd to another member", Needs: Member,
+		Checks: "that another member leads", Undo: NothingToUndo},
+	{Name: Swap, Stage: Exchange, Does: "makes sure that the other voters of etcd have the quorum, and replaces the programs and manifests " +
+		"at once, under a stopped kubelet", Checks: "that all components serve at the new version", Undo: UndoRestore,
+		Interrupts: APIServer | Etcd | Controllers | Kubelet},
+	{Name: Finish, Stage: Conclusion, Does: "does over the API what is left of kubeadm's upgrade", Needs: API,
+		Checks: "that kubeadm ends without an error", Undo: UndoRestore, Interrupts: Kubelet},
+	{Name: Uncordon, Stage: Conclusion, Does: "lets pods be scheduled to the node again", Needs: API, Checks: "that the node can be " +
+		"scheduled to", Undo: NothingToUndo},
+	{Name: Verify, Stage: Conclusion, Does: "waits until the node is healthy at the new version", Needs: API,
+		Checks: "Node, static pods, their probes, member of etcd", Undo: UndoRestore},
 }
 
 // All returns every step that there is, in their order.

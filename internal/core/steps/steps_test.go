@@ -19,14 +19,18 @@ func TestList(t *testing.T) {
 		change func(*Wanted)
 		want   string
 	}{
-		"single node":               {func(w *Wanted) { w.SingleNode, w.Drain = true, DrainRequired }, "Copy Images Render Backup Swap Finish Verify"},
-		"one of three":              {func(*Wanted) {}, "Copy Images Render Backup Handover Swap Finish Verify"},
-		"never drained":             {func(w *Wanted) { w.Drain = DrainNever }, "Copy Images Render Backup Handover Swap Finish Verify"},
-		"one of three, drained":     {func(w *Wanted) { w.Drain = DrainBestEffort }, "Copy Images Render Backup Drain Handover Swap Finish Uncordon Verify"},
-		"external etcd":             {func(w *Wanted) { w.StackedEtcd = false }, "Copy Images Render Backup Swap Finish Verify"},
-		"worker":                    {func(w *Wanted) { w.Type, w.StackedEtcd = Worker, false }, "Copy Images Backup Swap Finish Verify"},
-		"worker, drained":           {func(w *Wanted) { w.Type, w.Drain = Worker, DrainRequired }, "Copy Images Backup Drain Swap Finish Uncordon Verify"},
-		"worker, the only one left": {func(w *Wanted) { w.Type, w.Drain, w.SingleNode = Worker, DrainRequired, true }, "Copy Images Backup Swap Finish Verify"},
+		"single node": {func(w *Wanted) { w.SingleNode, w.Drain = true, DrainRequired },
+			"Copy Images Render Backup Swap Finish Verify"},
+		"one of three":  {func(*Wanted) {}, "Copy Images Render Backup Handover Swap Finish Verify"},
+		"never drained": {func(w *Wanted) { w.Drain = DrainNever }, "Copy Images Render Backup Handover Swap Finish Verify"},
+		"one of three, drained": {func(w *Wanted) { w.Drain = DrainBestEffort },
+			"Copy Images Render Backup Drain Handover Swap Finish Uncordon Verify"},
+		"external etcd": {func(w *Wanted) { w.StackedEtcd = false }, "Copy Images Render Backup Swap Finish Verify"},
+		"worker":        {func(w *Wanted) { w.Type, w.StackedEtcd = Worker, false }, "Copy Images Backup Swap Finish Verify"},
+		"worker, drained": {func(w *Wanted) { w.Type, w.Drain = Worker, DrainRequired },
+			"Copy Images Backup Drain Swap Finish Uncordon Verify"},
+		"worker, the only one left": {func(w *Wanted) { w.Type, w.Drain, w.SingleNode = Worker, DrainRequired, true },
+			"Copy Images Backup Swap Finish Verify"},
 	} {
 		wanted := Wanted{Node: "n1", Type: ControlPlane, KubernetesVersion: "v1.36.3", StackedEtcd: true}
 		test.change(&wanted)
@@ -73,24 +77,25 @@ func TestListRefuses(t *testing.T) {
 		wanted Wanted
 		want   string // empty: it is not refused
 	}{
-		"the same version":         {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
-		"unknown version":          {"", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
-		"a patch":                  {"v1.36.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
-		"a minor":                  {"v1.35.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
-		"two minors":               {"v1.34.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "more than 1 minor"},
-		"two minors, worker":       {"v1.34.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, ""},
-		"four minors, worker":      {"v1.32.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, "more than 3 minor"},
-		"another major":            {"v1.36.3", Wanted{Type: Worker, KubernetesVersion: "v2.36.3"}, "away"},
-		"back":                     {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2"}, "does not go back"},
-		"no version":               {"v1.36.3", Wanted{Type: ControlPlane}, `version "" is not one`},
-		"kubelet of other makers":  {"v1.35.4+k3s1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
-		"kubelet without sense":    {"latest", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "its kubelet"},
-		"a node of no known type":  {"v1.35.4", Wanted{Type: "Etcd", KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
-		"a node without any type":  {"v1.35.4", Wanted{KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
-		"the version is no text":   {"v1.35.4", Wanted{Type: Worker, KubernetesVersion: "1.36"}, "is not one like"},
-		"another name of EKS-D's":  {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
-		"a distribution's build":   {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
-		"back, of a distribution":  {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2-eks-1-36-4"}, "does not go back"},
+		"the same version":        {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"unknown version":         {"", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"a patch":                 {"v1.36.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"a minor":                 {"v1.35.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"two minors":              {"v1.34.4", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "more than 1 minor"},
+		"two minors, worker":      {"v1.34.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, ""},
+		"four minors, worker":     {"v1.32.4", Wanted{Type: Worker, KubernetesVersion: "v1.36.3"}, "more than 3 minor"},
+		"another major":           {"v1.36.3", Wanted{Type: Worker, KubernetesVersion: "v2.36.3"}, "away"},
+		"back":                    {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2"}, "does not go back"},
+		"no version":              {"v1.36.3", Wanted{Type: ControlPlane}, `version "" is not one`},
+		"kubelet of other makers": {"v1.35.4+k3s1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, ""},
+		"kubelet without sense":   {"latest", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3"}, "its kubelet"},
+		"a node of no known type": {"v1.35.4", Wanted{Type: "Etcd", KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
+		"a node without any type": {"v1.35.4", Wanted{KubernetesVersion: "v1.36.3"}, "neither ControlPlane nor Worker"},
+		"the version is no text":  {"v1.35.4", Wanted{Type: Worker, KubernetesVersion: "1.36"}, "is not one like"},
+		"another name of EKS-D's": {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
+		"a distribution's build":  {"v1.36.3", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.3-eks-1-36-5"}, ""},
+		"back, of a distribution": {"v1.36.3-eks-b9c9ed7", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.2-eks-1-36-4"},
+			"does not go back"},
 		"back to a candidate":      {"v1.36.0", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.0-rc.1"}, "does not go back"},
 		"from a release candidate": {"v1.36.0-rc.1", Wanted{Type: ControlPlane, KubernetesVersion: "v1.36.0"}, ""},
 	} {
@@ -150,9 +155,12 @@ func TestStages(t *testing.T) {
 		wanted Wanted
 		want   string
 	}{
-		"one of three, drained": {Wanted{Type: ControlPlane, StackedEtcd: true, Drain: DrainRequired}, "prepare: Copy Images Render Backup; drain: Drain; exchange: Handover Swap; conclude: Finish Uncordon Verify; "},
-		"single node":           {Wanted{Type: ControlPlane, StackedEtcd: true, SingleNode: true}, "prepare: Copy Images Render Backup; exchange: Swap; conclude: Finish Verify; "},
-		"worker":                {Wanted{Type: Worker, Drain: DrainBestEffort}, "prepare: Copy Images Backup; drain: Drain; exchange: Swap; conclude: Finish Uncordon Verify; "},
+		"one of three, drained": {Wanted{Type: ControlPlane, StackedEtcd: true, Drain: DrainRequired},
+			"prepare: Copy Images Render Backup; drain: Drain; exchange: Handover Swap; conclude: Finish Uncordon Verify; "},
+		"single node": {Wanted{Type: ControlPlane, StackedEtcd: true, SingleNode: true},
+			"prepare: Copy Images Render Backup; exchange: Swap; conclude: Finish Verify; "},
+		"worker": {Wanted{Type: Worker, Drain: DrainBestEffort},
+			"prepare: Copy Images Backup; drain: Drain; exchange: Swap; conclude: Finish Uncordon Verify; "},
 	} {
 		test.wanted.KubernetesVersion = "v1.36.3"
 		list, err := List(Node{}, test.wanted)
@@ -179,7 +187,8 @@ func TestStages(t *testing.T) {
 
 // TestResults: what is written is read as the same; a step of which nothing is read was interrupted, or never begun.
 func TestResults(t *testing.T) {
-	copied, want := Result{Step: Copy, State: Skipped}, Result{Step: Swap, State: RolledBack, Seconds: 7.5, Message: "etcd does not serve\n{}", Advice: "see its log"}
+	copied, want := Result{Step: Copy, State: Skipped}, Result{Step: Swap, State: RolledBack, Seconds: 7.5, Message: "etcd does not serve\n{}",
+		Advice: "see its log"}
 	before, err := copied.Line()
 	if err != nil {
 		t.Fatal(err)

@@ -67,10 +67,10 @@ type Journal struct {
 	Reason string `json:"reason,omitempty"`
 	// Reported is the attempt that reported the failure to its pod's owner; 0: none has.
 	Reported int32 `json:"reported,omitempty"`
-	// OnlyMember: no other member of etcd had a vote when the backup was taken, so that nobody else keeps the data.
+	// OnlyMember: no other member of etcd had a vote when the backup was taken, so that no other member keeps the data.
 	OnlyMember bool `json:"onlyMember,omitempty"`
-	// KubeletArgs are the names of arguments that an upgrade gave to the kubelet, sorted: of one that stayed, though nobody may have heard of
-	// it. They go, unless they are wanted.
+	// KubeletArgs are the names of arguments that an upgrade gave to the kubelet, sorted: of one that stayed, though its end may not have
+	// been reported. They go, unless they are wanted.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`
 	// DataRestored: etcd's data came from the snapshot.
 	DataRestored bool `json:"dataRestored,omitempty"`
@@ -83,12 +83,13 @@ type Journal struct {
 }
 
 // Take returns the journal to go on with for an upgrade, given what the node remembers. An upgrade that has ended, and one whose failure
-// was reported by an earlier attempt, begin anew. An error: another upgrade is under way.
+// was reported by an earlier attempt, begin again. An error: another upgrade is under way.
 func (j Journal) Take(wanted Wanted) (Journal, error) {
 	fresh := Journal{Wanted: wanted, KubeletArgs: j.givenArgs()}
 	if j.Wanted.ID != wanted.ID {
 		if j.Phase != "" && !j.Phase.Over() {
-			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion, j.Phase)
+			return j, fmt.Errorf("upgrading node %s: another upgrade, to %s, is under way in phase %s", wanted.Node, j.Wanted.KubernetesVersion,
+				j.Phase)
 		}
 		return fresh, nil
 	}
@@ -113,7 +114,7 @@ func (j Journal) givenArgs() []string {
 	return slices.Compact(names)
 }
 
-// Begun reports whether the swap has begun, so that what it works with must not be made anew.
+// Begun reports whether the swap has begun, so that what it works with must not be made again.
 func (j Journal) Begun() bool { return j.Phase != "" }
 
 // Resumed is the journal when the service of the swap begins, for the first time or again. The node may have been restarted meanwhile, and
@@ -199,9 +200,11 @@ func (j Journal) Outcome() Result {
 	case Abandoned:
 		return Result{State: Failed, Message: j.Reason, Advice: "nothing was interrupted or replaced; retry when the cause is gone"}
 	case Reverted:
-		return Result{State: RolledBack, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node runs what it ran before, and " + j.data() + "; retry when the cause is gone"}
+		return Result{State: RolledBack, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node runs what it ran before, and " +
+			j.data() + "; retry when the cause is gone"}
 	case Broken:
-		return Result{State: Failed, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node serves at neither version: look at the logs of its kubelet and containers; the backup is kept on the node"}
+		return Result{State: Failed, Message: j.Reason, FailedStep: j.FailedStep, Advice: "the node serves at neither version: look at the " +
+			"logs of its kubelet and containers; the backup is kept on the node"}
 	default:
 		return Result{}
 	}

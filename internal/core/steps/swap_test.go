@@ -133,7 +133,7 @@ func TestGivenArgs(t *testing.T) {
 	}
 }
 
-// TestTake: who goes on, who begins anew, and who must wait.
+// TestTake: who goes on, who begins again, and who must wait.
 func TestTake(t *testing.T) {
 	for name, test := range map[string]struct {
 		has   Journal
@@ -197,7 +197,7 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-// TestUndone: who comes after a cut goes on with the way back, and who comes after the report begins anew.
+// TestUndone: who comes after a cut goes on with the way back, and who comes after the report begins again.
 func TestUndone(t *testing.T) {
 	j, _ := Journal{Wanted: Wanted{ID: "a", Attempt: 1}, Phase: Committed}.Undo(Verify, "not ready")
 	next, err := j.Take(Wanted{ID: "a", Attempt: 2})
@@ -208,7 +208,8 @@ func TestUndone(t *testing.T) {
 		t.Error("another upgrade begins while the node is put back")
 	}
 	next = next.Resumed().Done().Done()
-	if got := next.Outcome(); next.Phase != Reverted || got.State != RolledBack || got.FailedStep != Verify || got.Message != "not ready" || !strings.Contains(got.Advice, "kept its data") {
+	if got := next.Outcome(); next.Phase != Reverted || got.State != RolledBack || got.FailedStep != Verify || got.Message != "not ready" ||
+		!strings.Contains(got.Advice, "kept its data") {
 		t.Errorf("%+v", got)
 	}
 	next.Reported = 2

@@ -87,9 +87,9 @@ func (v Version) Release() Version {
 	return v
 }
 
-// IsBuildOf reports whether what a component says of itself is a version, or somebody's build of it, which has a suffix: v1.36.3-eks-1,
-// v1.36.3+k3s1. A version that itself has the suffix of a distribution is met by exactly that one; of EKS-D, whose programs name a commit
-// and not the release, by any build.
+// IsBuildOf reports whether what a component says of itself is a version, or a build of it with a suffix. v1.36.3-eks-1
+// and v1.36.3+k3s1 are such builds. A version that itself has the suffix of a distribution is met by exactly that one; of EKS-D, whose
+// programs name a commit and not the release, by any build.
 func IsBuildOf(said, version string) bool {
 	if said == version {
 		return true

@@ -21,7 +21,7 @@ const (
 	UpdateInPlace Verb = "UpdateInPlace"
 	// RecordUpdate writes into the Machine Step.Machine which version it runs.
 	RecordUpdate Verb = "RecordUpdate"
-	// DropUpdate forgets the failed upgrade of Step.Machine, which nobody wants any more.
+	// DropUpdate forgets the failed upgrade of Step.Machine, which is not wanted any more.
 	DropUpdate Verb = "DropUpdate"
 	// Replace deletes Step.Machine, so that Cluster API makes another.
 	Replace Verb = "Replace"
@@ -46,7 +46,8 @@ type Decision struct {
 // Next returns the one step to take now.
 func Next(o Observed) Decision {
 	for _, rule := range []func(Observed) (Decision, bool){
-		leave, hold, record, drop, elsewhere, waitForStrategy, waitForControlPlane, waitForFailed, begin, waitForUpgrader, waitForPerson, followSet,
+		leave, hold, record, drop, elsewhere, waitForStrategy, waitForControlPlane, waitForFailed, begin, waitForUpgrader, waitForPerson,
+		followSet,
 	} {
 		if d, decided := rule(o); decided {
 			return d
@@ -85,7 +86,8 @@ func record(o Observed) (Decision, bool) {
 func drop(o Observed) (Decision, bool) {
 	for _, m := range o.Machines {
 		if m.Update == Failed && (m.Obsolete || o.Policy == plan.InPlaceNever || !o.behind(m)) {
-			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the upgrade of %s failed, and is not wanted any more: %s", m.Name, m.Message)
+			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the upgrade of %s failed, and is not wanted any more: %s", m.Name,
+				m.Message)
 		}
 	}
 	return Decision{}, false
@@ -104,7 +106,8 @@ func waitForStrategy(o Observed) (Decision, bool) {
 	if o.OnDelete || o.Policy == plan.InPlaceNever || len(o.Behind()) == 0 {
 		return Decision{}, false
 	}
-	return wait("StrategyReplaces", "spec.rollout.strategy.type must be OnDelete: with any other Cluster API replaces machines that are behind, or updates them by a Runtime Extension")
+	return wait("StrategyReplaces", "spec.rollout.strategy.type must be OnDelete: with any other Cluster API replaces machines that are "+
+		"behind, or updates them by a Runtime Extension")
 }
 
 func waitForControlPlane(o Observed) (Decision, bool) {
@@ -143,7 +146,8 @@ func begin(o Observed) (Decision, bool) {
 		}
 		// A machine that is away already takes nothing away when it is changed.
 		if len(away) >= o.MaxUnavailable && m.away() == "" {
-			return wait("MachinesUnavailable", "%s behind, and waits: %d may be away, and are: %s", m.Name, o.MaxUnavailable, strings.Join(away, "; "))
+			return wait("MachinesUnavailable", "%s behind, and waits: %d may be away, and are: %s", m.Name, o.MaxUnavailable,
+				strings.Join(away, "; "))
 		}
 		if why != "" {
 			return do(Step{Verb: Replace, Machine: m.Name}, "Replacing", "%s cannot be changed in place: %s", m.Name, why)
@@ -182,7 +186,8 @@ func waitForPerson(o Observed) (Decision, bool) {
 	if len(texts) == 0 {
 		return Decision{}, false
 	}
-	return wait("CannotUpdateInPlace", "%s; with the policy %s nothing is replaced: change it back, or delete the Machine", strings.Join(texts, "; "), o.Policy)
+	return wait("CannotUpdateInPlace", "%s; with the policy %s nothing is replaced: change it back, or delete the Machine",
+		strings.Join(texts, "; "), o.Policy)
 }
 
 // followSet comes last: what a MachineSet makes meanwhile is upgraded like the others.
@@ -191,7 +196,8 @@ func followSet(o Observed) (Decision, bool) {
 		if s.Version == o.Version || s.Differs != "" || o.Policy == plan.InPlaceNever {
 			continue
 		}
-		return do(Step{Verb: FollowSet, Set: s.Name}, "SetFollows", "the machines of MachineSet %s have %s, and its template has %s", s.Name, o.Version, s.Version)
+		return do(Step{Verb: FollowSet, Set: s.Name}, "SetFollows", "the machines of MachineSet %s have %s, and its template has %s", s.Name,
+			o.Version, s.Version)
 	}
 	return Decision{}, false
 }

@@ -10,7 +10,7 @@ import (
 type Observed struct {
 	// Policy is the user's.
 	Policy plan.InPlace
-	// Held says who holds the upgrade; empty: nobody does.
+	// Held says who holds the upgrade; empty: nothing does.
 	Held string
 	// OnDelete: Cluster API leaves machines that are behind until they are deleted. Otherwise it replaces them by itself.
 	OnDelete bool

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
-// adopt makes a Machine that nobody controls the group's own. The Machine is
+// adopt makes a Machine without a controller the group's own. The Machine is
 // written last: a step that was cut short before is repeated, and does what is left.
 func (t *Writer) adopt(ctx context.Context, name string) error {
 	target := t.Other(name)

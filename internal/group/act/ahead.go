@@ -15,7 +15,7 @@ import (
 
 // Machines that are made ahead: their bootstrap objects are paused until they may join.
 
-// hold marks a bootstrap object that is about to be created, so that nobody makes data of it.
+// hold marks a bootstrap object that is about to be created, so that the bootstrap provider makes no data of it.
 func hold(config client.Object) {
 	annotations := maps.Clone(config.GetAnnotations())
 	if annotations == nil {
@@ -25,8 +25,8 @@ func hold(config client.Object) {
 	config.SetAnnotations(annotations)
 }
 
-// startBootstrap lets bootstrap data be made for a machine that was made ahead. When that was is written first: whoever repeats the
-// step finds it.
+// startBootstrap lets bootstrap data be made for a machine that was made ahead. When that was is written first: a repeated step
+// finds it.
 func (t *Writer) startBootstrap(ctx context.Context, name string) error {
 	target := t.Machine(name)
 	if target == nil || target.Bootstrap == nil {

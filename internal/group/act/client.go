@@ -65,7 +65,7 @@ const conditionsOwner = client.FieldOwner("quorate-machine-conditions")
 
 // ApplyConditions writes what of a Machine's conditions differs, and what the API server answers into after. Cluster API's controllers
 // write the status as often as we do: conditions that are ours alone are applied, which no write of theirs contradicts. Where another
-// differs, or one goes, the whole list is written, if nobody else has written meanwhile.
+// differs, or one goes, the whole list is written, if there was no other write meanwhile.
 func (c Client) ApplyConditions(ctx context.Context, before, after *clusterv1.Machine) error {
 	applied := before.DeepCopy()
 	var ours []any

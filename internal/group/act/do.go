@@ -86,15 +86,11 @@ func (t *Writer) remove(ctx context.Context, step plan.Step) error {
 	if err := t.noteReplacement(ctx, step); err != nil {
 		return err
 	}
-	if step.Repair {
-		if err := t.noteRepair(ctx, step); err != nil {
-			return err
-		}
+	if err := t.noteRepair(ctx, step); err != nil {
+		return err
 	}
-	if t.Facts.Group.Deleting {
-		if err := t.stillOurs(ctx, target.Machine); err != nil {
-			return err
-		}
+	if err := t.stillOurs(ctx, target.Machine); err != nil {
+		return err
 	}
 	err := t.Delete(ctx, target, false)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -105,9 +101,12 @@ func (t *Writer) remove(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// stillOurs makes sure that a Machine was not left to nobody meanwhile: a cache may show a control plane
+// stillOurs makes sure that a Machine of a group that goes was not released meanwhile. A cache may show a control plane
 // that is deleted without its dependents as one that the garbage collector is done with, and these as its own.
 func (t *Writer) stillOurs(ctx context.Context, m *clusterv1.Machine) error {
+	if !t.Facts.Group.Deleting {
+		return nil
+	}
 	live := &clusterv1.Machine{}
 	err := t.APIReader.Get(ctx, client.ObjectKeyFromObject(m), live)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -17,7 +17,7 @@ import (
 // extensions asks Runtime Extensions of others.
 func (t *Writer) extensions() observe.Extensions { return observe.Extensions{Observer: t.Observer} }
 
-// confirmReplaced asks anew before a machine goes because of what an extension said.
+// confirmReplaced asks again before a machine goes because of what an extension said.
 func (t updating) confirmReplaced(ctx context.Context, m *observe.Machine, step plan.Step) error {
 	if step.Repair || t.Facts.Group.Deleting || !t.ByExtension() || m.Facts.NeedsReplacement == "" || !t.IsAsked(m) {
 		return nil
@@ -33,8 +33,8 @@ func (t updating) confirmReplaced(ctx context.Context, m *observe.Machine, step 
 }
 
 // beginExtension has Cluster API update a machine by a Runtime Extension: the Machine is marked, then its objects are written and marked,
-// and last the hook is noted as one to call. Whoever is cut off in between goes on from what is there. The objects get what the update was
-// begun for, as long as that is wanted; else what is written already, and what is wanted by then comes after.
+// and last the hook is noted as one to call. A step that was cut off in between goes on from what is there. The objects get what the update
+// was begun for, as long as that is wanted; else what is written already, and what is wanted by then comes after.
 func (t updating) beginExtension(ctx context.Context, m *observe.Machine, step plan.Step) error {
 	goal, begun := inplace.ExtensionGoalOf(m.Machine)
 	if !begun {

@@ -35,6 +35,17 @@ func (t updating) do(ctx context.Context, step plan.Step) error {
 	return t.updateInPlace(ctx, step)
 }
 
+// outdated names the machines that differ from what is wanted.
+func (t updating) outdated() []string {
+	var behind []string
+	for _, m := range t.Machines {
+		if m.Drift != nil && m.Drift.Outdated() {
+			behind = append(behind, m.Name)
+		}
+	}
+	return behind
+}
+
 // updateInPlace begins the upgrade of a machine.
 func (t updating) updateInPlace(ctx context.Context, step plan.Step) error {
 	if m := t.Machine(step.Machine); m != nil && t.IsByExtension(m) {
@@ -47,12 +58,7 @@ func (t updating) updateInPlace(ctx context.Context, step plan.Step) error {
 	if err := t.noteReplacement(ctx, step); err != nil {
 		return err
 	}
-	var behind []string
-	for _, m := range t.Machines {
-		if m.Drift != nil && m.Drift.Outdated() {
-			behind = append(behind, m.Name)
-		}
-	}
+	behind := t.outdated()
 	g := t.UpdateGroup()
 	if m := t.Machine(step.Machine); m != nil {
 		config, _ := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
@@ -63,7 +69,7 @@ func (t updating) updateInPlace(ctx context.Context, step plan.Step) error {
 	return t.store().Begin(ctx, g, all, behind, step.Machine, step.First)
 }
 
-// dropUpdate forgets a failed upgrade that nobody wants any more, with its pod.
+// dropUpdate forgets a failed upgrade that is not wanted any more, with its pod.
 func (t updating) dropUpdate(ctx context.Context, step plan.Step) error {
 	u := t.Updates.Of(step.Machine)
 	if u == nil {
@@ -98,8 +104,9 @@ func (t updating) doubtFiles(ctx context.Context, u *inplace.NodeUpgrade) error 
 	return nil
 }
 
-// recordUpdate has a machine's objects say what its upgrade made of it: the infrastructure's, the bootstrap object, and last the Machine
-// itself, so that whoever dies in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing any more.
+// recordUpdate has a machine's objects say what its upgrade made of it. The Machine itself comes last, after the infrastructure's and
+// the bootstrap object, so that a controller that restarts in between finds it outdated, and goes on. Then the NodeUpgrade decides nothing
+// any more.
 func (t updating) recordUpdate(ctx context.Context, step plan.Step) error {
 	m := t.Machine(step.Machine)
 	if m == nil {

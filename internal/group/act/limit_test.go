@@ -12,7 +12,8 @@ import (
 func TestAddReplacement(t *testing.T) {
 	now := time.Date(2026, 11, 23, 4, 5, 6, 1, time.FixedZone("", 3600))
 	noted := []plan.Replacement{
-		{Machine: "old", At: now.Add(-24 * time.Hour)}, {Machine: "a", At: now.Add(-3 * time.Hour)}, {Machine: "b", At: now.Add(-24*time.Hour + time.Nanosecond)},
+		{Machine: "old", At: now.Add(-24 * time.Hour)}, {Machine: "a", At: now.Add(-3 * time.Hour)},
+		{Machine: "b", At: now.Add(-24*time.Hour + time.Nanosecond)},
 	}
 	for machine, want := range map[string]string{
 		"a": "b=2026-11-22T03:05:06Z,a=2026-11-23T03:05:07Z",

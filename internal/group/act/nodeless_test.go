@@ -6,4 +6,5 @@ import (
 )
 
 // nodelessType is the type of such a kind.
-var nodelessType = observe.Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters", Nodeless: true, Standalone: true}
+var nodelessType = observe.Type{GroupVersionKind: etcdclusterv1alpha1.GroupVersion.WithKind("EtcdCluster"), Resource: "etcdclusters",
+	Nodeless: true, Standalone: true}

@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Note writes down on the group's object what the next turns, and whoever takes over, must find there, and takes off what has served.
+// Note writes down on the group's object what the next turns, also of another controller, must find there, and takes off what has served.
 func (t *Writer) Note(ctx context.Context, d plan.Decision) error {
 	if err := t.recordInitialized(ctx); err != nil {
 		return err
@@ -29,7 +29,8 @@ func (t *Writer) Note(ctx context.Context, d plan.Decision) error {
 
 // recordInitialized writes down, where a move and a backup keep it, that a cluster was initialised.
 func (t *Writer) recordInitialized(ctx context.Context) error {
-	if _, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]; recorded || !t.Facts.Group.Initialized || t.Facts.Group.Deleting {
+	if _, recorded := t.Object.GetAnnotations()[controlplanev1.InitializedAnnotation]; recorded || !t.Facts.Group.Initialized ||
+		t.Facts.Group.Deleting {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{controlplanev1.InitializedAnnotation: "true", controlplanev1.InitializingAnnotation: ""})

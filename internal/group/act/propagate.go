@@ -50,7 +50,8 @@ func (t upkeep) propagateMetadata(ctx context.Context, m *observe.Machine, wante
 // the kind that is served today. Machines of an older controller name an older one.
 func (t upkeep) ownsCurrently(m *clusterv1.Machine) bool {
 	owner := metav1.GetControllerOf(m)
-	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() || owner.APIVersion == t.Type.GroupVersion().String()
+	return !m.DeletionTimestamp.IsZero() || owner == nil || owner.UID != t.Object.GetUID() ||
+		owner.APIVersion == t.Type.GroupVersion().String()
 }
 
 // propagateMachine writes a Machine. One that has changed since it was read is left

@@ -20,9 +20,12 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// noteRepair writes down that a machine is given up to be replaced, before it is
-// deleted: the one that takes its place shall know.
+// noteRepair writes down that a machine is given up to be replaced, if the step says so, before it is
+// deleted: the one that takes its place must know.
 func (t *Writer) noteRepair(ctx context.Context, step plan.Step) error {
+	if !step.Repair {
+		return nil
+	}
 	given := observe.Replacement{Machine: step.Machine, Timestamp: metav1.NewTime(time.Now().UTC().Truncate(time.Second)), Retries: step.Retry}
 	return t.Annotate(ctx, map[string]string{upstream.RemediationInProgressAnnotation: given.String()})
 }

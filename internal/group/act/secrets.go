@@ -49,7 +49,7 @@ func (t *Writer) ControlSecrets(ctx context.Context, but ...secret.Purpose) erro
 	if len(m.Disowned) == 0 {
 		return nil
 	}
-	// The garbage collector takes the owner off what shall outlive it: put on again, it would go with it.
+	// The garbage collector takes the owner off what must outlive it: put on again, it would go with it.
 	err := t.Remains(ctx)
 	if err == nil {
 		err = certs.Own(ctx, t.APIReader, t.to, t.Cluster, m.Disowned, t.ControllerRef())

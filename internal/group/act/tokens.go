@@ -22,8 +22,8 @@ import (
 type Tokens struct{ *Writer }
 
 // giveToken puts a bootstrap token into the bootstrap object of a machine that is to join, where the user gave no way to do so. Cluster
-// API's bootstrap provider makes one otherwise, once it has a connection of its own, which it tries again only half a minute after it
-// failed to: it does when the cluster's first machine is not up yet. Where none can be made it is left to the provider.
+// API's bootstrap provider makes one otherwise, once it has a connection of its own, which it tries again only half a minute after a
+// failure. It fails when the cluster's first machine is not up yet. Where none can be made it is left to the provider.
 func (t Tokens) giveToken(ctx context.Context, object client.Object) {
 	config, is := object.(*bootstrapv1.KubeadmConfig)
 	if !is {
@@ -51,29 +51,25 @@ func (t Tokens) newToken(ctx context.Context, config *bootstrapv1.KubeadmConfig)
 	return nil
 }
 
-// tokenAge is after how long a token that we made is replaced, unless there is bootstrap data with it: that may be made long before a
+// tokenAge is after how long a token that we made is replaced, unless there is bootstrap data with it. That may be made long before a
 // machine comes up, and the provider prolongs a token only once it is.
 const tokenAge = 5 * time.Minute
 
 // RenewTokens gives another bootstrap token to the machines whose bootstrap data has not been made for minutes, as while the bootstrap
-// provider does not run: it takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is
+// provider does not run. It takes the one that is there, whether it has expired or not. A machine that is up needs none. A failure is
 // logged and holds up nothing else.
 func (t Tokens) RenewTokens(ctx context.Context) {
 	if !t.Inspects() || t.Facts.Now.Sub(t.Memory.Tokens.Renewed) < observe.FilesAge {
 		return
 	}
 	for _, m := range t.Machines {
-		if m.Facts.Deleting || m.Facts.Host != "" || !AwaitsData(m) {
-			continue
-		}
-		config := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
-		made, err := time.Parse(time.RFC3339, config.Annotations[controlplanev1.TokenMadeAnnotation])
-		if err != nil || t.Facts.Now.Sub(made) < tokenAge {
+		if !t.needsToken(m) {
 			continue
 		}
 		t.Memory.Tokens.Renewed = t.Facts.Now
+		config := m.Bootstrap.(*bootstrapv1.KubeadmConfig)
 		after := config.DeepCopy()
-		err = t.newToken(ctx, after)
+		err := t.newToken(ctx, after)
 		if err == nil {
 			// Not when data has been made of it meanwhile.
 			err = t.Change(ctx, config, after)
@@ -82,6 +78,15 @@ func (t Tokens) RenewTokens(ctx context.Context) {
 			ctrl.LoggerFrom(ctx).Error(err, "A bootstrap token that may expire before it is used is not renewed", "machine", m.Name)
 		}
 	}
+}
+
+// needsToken reports whether a machine waits for its data, and the token for these was made so long ago that it may expire before.
+func (t Tokens) needsToken(m *observe.Machine) bool {
+	if m.Facts.Deleting || m.Facts.Host != "" || !AwaitsData(m) {
+		return false
+	}
+	made, err := time.Parse(time.RFC3339, m.Bootstrap.GetAnnotations()[controlplanev1.TokenMadeAnnotation])
+	return err == nil && t.Facts.Now.Sub(made) >= tokenAge
 }
 
 // AwaitsData reports whether bootstrap data may still be made of a machine's KubeadmConfig. Its Machine names the data some time after the
@@ -129,7 +134,7 @@ func (t Tokens) dropTokens(ctx context.Context) error {
 }
 
 // usedTokens are the IDs of the bootstrap tokens with which machines of the cluster have joined, and of those that we made for machines
-// that are being deleted: others are the bootstrap provider's to keep.
+// that are being deleted. The bootstrap provider keeps others.
 func (t Tokens) usedTokens(ctx context.Context) (map[string]bool, error) {
 	var machines clusterv1.MachineList
 	var configs bootstrapv1.KubeadmConfigList
@@ -148,7 +153,8 @@ func (t Tokens) usedTokens(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	for i := range configs.Items {
 		c := &configs.Items[i]
-		if id, _, is := strings.Cut(c.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, "."); is && (joined[c.Name] || going[c.Name] && c.Annotations[controlplanev1.TokenMadeAnnotation] != "") {
+		if id, _, is := strings.Cut(c.Spec.JoinConfiguration.Discovery.BootstrapToken.Token, "."); is &&
+			(joined[c.Name] || going[c.Name] && c.Annotations[controlplanev1.TokenMadeAnnotation] != "") {
 			used[id] = true
 		}
 	}

@@ -189,7 +189,8 @@ func (s Store) ensureGroup(ctx context.Context, g Group, behind []string, machin
 		return nil, fmt.Errorf("reading ControlPlaneUpgrade %s: %w", wanted.Name, err)
 	}
 	if !metav1.IsControlledBy(there, s.Owner) {
-		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind, g.Name)
+		return nil, fmt.Errorf("creating ControlPlaneUpgrade %s: the name is taken by one that does not belong to %s %s", wanted.Name, g.Ref.Kind,
+			g.Name)
 	}
 	if !isOpenFor(there, machine) {
 		return nil, s.makeRoom(ctx, there)
@@ -206,7 +207,8 @@ func isOpenFor(u *upgradev1.ControlPlaneUpgrade, machine string) bool {
 // reuse takes a NodeUpgrade of the same name for the one that was to be made, unless its work was recorded before: then it makes room.
 func (s Store) reuse(ctx context.Context, there *NodeUpgrade, machine string) error {
 	if named := there.Spec.Machine.Name; named != machine {
-		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named, machine)
+		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named,
+			machine)
 	}
 	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
 		return nil

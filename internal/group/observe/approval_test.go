@@ -67,7 +67,8 @@ func TestAddApproval(t *testing.T) {
 			t.Errorf("%s: %q waits for an approval, want %q", name, got, test.want)
 		}
 	}
-	if !NeedsApproval(controlplanev1.ApprovalSpec{Policy: controlplanev1.ApprovalRequired}) || NeedsApproval(controlplanev1.ApprovalSpec{Policy: controlplanev1.ApprovalNone}) || NeedsApproval(controlplanev1.ApprovalSpec{}) {
+	if !NeedsApproval(controlplanev1.ApprovalSpec{Policy: controlplanev1.ApprovalRequired}) ||
+		NeedsApproval(controlplanev1.ApprovalSpec{Policy: controlplanev1.ApprovalNone}) || NeedsApproval(controlplanev1.ApprovalSpec{}) {
 		t.Error("approvals are asked for where they are not, or not where they are")
 	}
 }

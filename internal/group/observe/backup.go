@@ -73,10 +73,15 @@ func ParseVerifiedBackup(text string) VerifiedBackup {
 			b.Taken, _ = time.Parse(time.RFC3339, value) // zero is refused below
 		}
 	}
-	if b.Store == "" || b.UID == "" || b.Name == "" || b.Taken.IsZero() || b.String() != text {
+	if !b.isWhole() || b.String() != text {
 		return VerifiedBackup{}
 	}
 	return b
+}
+
+// isWhole reports whether nothing of it is missing.
+func (b VerifiedBackup) isWhole() bool {
+	return b.Store != "" && b.UID != "" && b.Name != "" && !b.Taken.IsZero()
 }
 
 // addBackup adds what is known of backups, where a change or a deletion may need one. A backup of another cluster, or in another store than
@@ -99,11 +104,19 @@ func (t wants) addBackup() {
 	}
 	b.Last = last
 	b.Required, _ = time.Parse(time.RFC3339, annotations[controlplanev1.BackupRequiredAnnotation]) // what is no time is replaced
+	if !b.Required.IsZero() || !b.Last.IsZero() {
+		b.Trouble = t.backupTrouble()
+	}
+}
+
+// backupTrouble is why the last backup failed, as its controller reports it; empty: it did not.
+func (t wants) backupTrouble() string {
 	for _, c := range t.Object.GetConditions() {
-		if c.Type == controlplanev1.BackupCurrentCondition && (!b.Required.IsZero() || !b.Last.IsZero()) {
-			b.Trouble = trouble(c.Reason, c.Message)
+		if c.Type == controlplanev1.BackupCurrentCondition {
+			return trouble(c.Reason, c.Message)
 		}
 	}
+	return ""
 }
 
 // trouble says what is wrong with backups, as their condition tells it; empty: nothing.
@@ -124,18 +137,23 @@ func (t wants) needsBackup(found drift.Drift) string {
 	if t.Facts.Policy.MaxBackupAge == 0 {
 		return ""
 	}
-	before := t.Spec.Backup.Before
-	of := cmp.Or(t.Type.Runs, "Kubernetes")
 	for _, d := range found.Reasons {
-		what := d.Was + " -> " + d.Want
-		switch {
-		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeMinorVersion) && machine.OtherMinor(d.Was, d.Want):
-			return of + " " + what
-		case d.Field == versionField && slices.Contains(before, controlplanev1.BackupBeforeEtcdVersion) && t.Spec.EtcdTag == "":
-			return of + " " + what
-		case strings.HasSuffix(d.Field, etcdTagField) && slices.Contains(before, controlplanev1.BackupBeforeEtcdVersion):
-			return "etcd " + what
+		if of := t.changes(d); of != "" {
+			return of + " " + d.Was + " -> " + d.Want
 		}
+	}
+	return ""
+}
+
+// changes names the program whose version a difference changes, where the spec wants a backup before that; empty: it does not.
+func (t wants) changes(d drift.Difference) string {
+	minor := slices.Contains(t.Spec.Backup.Before, controlplanev1.BackupBeforeMinorVersion)
+	etcd := slices.Contains(t.Spec.Backup.Before, controlplanev1.BackupBeforeEtcdVersion)
+	switch {
+	case d.Field == versionField && (minor && machine.OtherMinor(d.Was, d.Want) || etcd && t.Spec.EtcdTag == ""):
+		return cmp.Or(t.Type.Runs, "Kubernetes")
+	case etcd && strings.HasSuffix(d.Field, etcdTagField):
+		return "etcd"
 	}
 	return ""
 }

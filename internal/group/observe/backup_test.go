@@ -23,7 +23,8 @@ func TestVerifiedBackup(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "store=BackupStore/bucket", "uid=u1,name=n,taken=2026-11-27T17:03:12Z", "store=BackupStore/bucket,name=n,taken=2026-11-27T17:03:12Z",
-		"store=BackupStore/bucket,uid=u1,taken=2026-11-27T17:03:12Z", "store=BackupStore/bucket,uid=u1,name=n", "store=BackupStore/bucket,uid=u1,name=n,taken=yesterday",
+		"store=BackupStore/bucket,uid=u1,taken=2026-11-27T17:03:12Z", "store=BackupStore/bucket,uid=u1,name=n",
+		"store=BackupStore/bucket,uid=u1,name=n,taken=yesterday",
 		"store=BackupStore/bucket,uid=u1,name=n,taken=0001-01-01T00:00:00Z", noted + ",x=y", noted + "," + noted,
 	} {
 		if got := ParseVerifiedBackup(text); got != (VerifiedBackup{}) {

@@ -35,7 +35,7 @@ func (t wants) addCertificates(missing []string) {
 }
 
 // noteBroken notes that something is wrong with the certificates that were given: with those nothing is begun. What runs goes on with its
-// own copies; but nobody may join with those, and only a person can put others in their place.
+// own copies; but no machine may join with those, and only a person can put others in their place.
 func (t wants) noteBroken(what string) {
 	if !t.Facts.Group.Initialized {
 		t.Refuse(plan.Refusal{Reason: "CertificatesInvalid", Message: what})

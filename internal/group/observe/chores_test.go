@@ -69,7 +69,8 @@ func TestKubeadmChores(t *testing.T) {
 	wants{o.View}.addFiles(kubeadm.Behind{Permissions: "a", Config: "b", Addons: "c", ConfigUnusable: "d", AddonsRefused: "e"})
 	want := []plan.Chore{
 		{Name: "Permissions", Reason: "PermissionsMissing", Message: "kubeadm's certificates rely on it: a", Due: plan.DueJoin, Inside: true},
-		{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: b", Due: plan.DueJoin, Inside: true, FromSpec: true},
+		{Name: "KubeadmConfig", Reason: "KubeadmOutdated", Message: "machines read kubeadm's own configuration as they join: b",
+			Due: plan.DueJoin, Inside: true, FromSpec: true},
 		{Name: "KubeadmConfig", Reason: "KubeadmUnusable", Message: "d", Due: plan.DueJoin, Inside: true, FromSpec: true, Blocked: true},
 		{Name: "Addons", Reason: "AddonsOutdated", Message: "c", Due: plan.DueRest, Inside: true, FromSpec: true},
 		{Name: "Addons", Reason: "AddonsRefused", Message: "e", Due: plan.DueRest, Inside: true, FromSpec: true, Blocked: true},

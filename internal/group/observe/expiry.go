@@ -9,8 +9,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// An API server is asked for its certificate when it is first seen healthy, and again once a day. While that
-// fails it is asked again after a minute, then after twice as long each time, up to an hour.
+// Quorate reads an API server's certificate when it is first seen healthy, and again once a day. While that
+// fails it retries after a minute, then after twice as long each time, up to an hour.
 const (
 	expiryAge       = 24 * time.Hour
 	expiryRetry     = time.Minute
@@ -93,7 +93,7 @@ func (e *Expiries) End(uid types.UID) time.Time {
 }
 
 // Note notes whether the annotation is on the KubeadmConfig, and reports whether it is to be written.
-// Whoever takes it away has renewed the certificate: that is asked for anew.
+// Without it the certificate was renewed, and is read again.
 func (e *Expiries) Note(uid types.UID, recorded bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

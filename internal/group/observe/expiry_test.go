@@ -11,7 +11,8 @@ func TestExpiries(t *testing.T) {
 	var e Expiries
 	now := time.Now()
 	away := errors.New("no answer")
-	waits := []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour, time.Hour, time.Hour}
+	waits := []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 32 * time.Minute, time.Hour,
+		time.Hour, time.Hour}
 	for i, wait := range waits {
 		if !e.Begin("m", now) || e.Begin("m", now) {
 			t.Fatalf("try %d: want one at a time", i)

@@ -28,7 +28,7 @@ func (t *View) ByExtension() bool {
 	return t.Spec.ByExtension && t.Facts.Policy.InPlace.Ours()
 }
 
-// addAnswers adds what Runtime Extensions of others say of the machines that are outdated.
+// addAnswers adds the answers of others' Runtime Extensions about outdated machines.
 func (t Extensions) addAnswers(ctx context.Context) {
 	if !t.ByExtension() {
 		return
@@ -45,7 +45,7 @@ func (t Extensions) addAnswers(ctx context.Context) {
 	}
 }
 
-// IsAsked reports whether an extension is asked about a machine: it is outdated, has come up, stays, and nobody changes it.
+// IsAsked reports whether an extension is asked about a machine: it is outdated, has come up, stays, and is not being changed.
 func (t *View) IsAsked(m *Machine) bool {
 	f := m.Facts
 	return m.Read && m.Drift != nil && m.Drift.Outdated() && f.Host != "" && !f.Deleting && f.Update == plan.Update{} && f.Updating == ""
@@ -82,7 +82,7 @@ func (t Extensions) judge(m *Machine, answer inplace.Answer) string {
 	for _, field := range fields {
 		texts = append(texts, m.Infrastructure.GetKind()+" "+field)
 	}
-	// What a machine was made from is said by annotations, and these are written with the spec. Here they stand for it.
+	// Annotations name what a machine was made from, and these are written with the spec. Here they stand for it.
 	patched.Infrastructure = patched.Infrastructure.DeepCopy()
 	patched.Infrastructure.SetAnnotations(answer.Desired.Infrastructure.GetAnnotations())
 	texts = append(texts, t.restOf(m, patched).Texts()...)
@@ -138,27 +138,41 @@ func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question,
 
 // desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made
 // from that one, from none, or from one of another kind.
-func (t Extensions) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	annotations := m.Infrastructure.GetAnnotations()
-	name, kind := annotations[clusterv1.TemplateClonedFromNameAnnotation], schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
-	if template == nil || t.Spec.Inline != nil || name == "" || name == template.GetName() || kind != template.GroupVersionKind().GroupKind() {
+func (t Extensions) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured,
+	error) {
+	from, follows := clonedFrom(m)
+	if template == nil || t.Spec.Inline != nil || !follows || !replaces(template, from) {
 		return m.Infrastructure, nil
 	}
-	was, err := t.Find(ctx, machine.InfrastructureTemplateRef, clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name})
+	was, err := t.Find(ctx, machine.InfrastructureTemplateRef, from)
 	switch {
 	case err != nil:
 		return nil, err
 	case was == nil:
-		return m.Infrastructure, nil // what of the machine came from it nobody knows: another takes its place
+		return m.Infrastructure, nil // it is not known what of the machine came from it: another takes its place
 	}
 	after, err := inplace.Merge(m.Infrastructure, was, template)
 	if err != nil {
 		return nil, err
 	}
-	annotations = after.GetAnnotations()
+	annotations := after.GetAnnotations()
 	annotations[clusterv1.TemplateClonedFromNameAnnotation] = template.GetName()
 	after.SetAnnotations(annotations)
 	return after, nil
+}
+
+// clonedFrom returns the template that a machine's infrastructure was made from, and reports whether it names one.
+func clonedFrom(m *Machine) (clusterv1.ContractVersionedObjectReference, bool) {
+	annotations := m.Infrastructure.GetAnnotations()
+	kind := schema.ParseGroupKind(annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
+	name := annotations[clusterv1.TemplateClonedFromNameAnnotation]
+	return clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name}, name != ""
+}
+
+// replaces reports whether a template is another one of the same kind.
+func replaces(template *unstructured.Unstructured, was clusterv1.ContractVersionedObjectReference) bool {
+	kind := template.GroupVersionKind()
+	return template.GetName() != was.Name && kind.Group == was.APIGroup && kind.Kind == was.Kind
 }
 
 // untyped returns an object with its kind and its fields as they are in JSON; nil: there is none.
@@ -197,7 +211,7 @@ func Typed(o *unstructured.Unstructured, as client.Object) (client.Object, error
 	return out, nil
 }
 
-// AskNow asks a question anew, and keeps the answer.
+// AskNow asks a question again, and keeps the answer.
 func (t Extensions) AskNow(ctx context.Context, q inplace.Question, now time.Time) (inplace.Answer, error) {
 	most := inplace.AnswerTimeout
 	if t.Once {

@@ -122,7 +122,7 @@ func (t *Observer) ObserveExternalEtcd(ctx context.Context, endpoints []string) 
 		*m = ExternalEtcdSeen{}
 		return
 	}
-	if ask == nil || o.Group.Deleting || o.Group.Paused || len(o.Uncontrolled) > 0 {
+	if ask == nil || !(wants{t.View}).asksExternalEtcd() {
 		return
 	}
 	age := SlowTime
@@ -137,15 +137,24 @@ func (t *Observer) ObserveExternalEtcd(ctx context.Context, endpoints []string) 
 		m.note(endpoints, said, err, o.Now)
 	}
 	if m.down() {
-		texts := m.Ailments().texts
-		for i := range texts {
-			texts[i] = strings.TrimPrefix(texts[i], "* ")
-		}
-		t.Refuse(plan.Refusal{
-			Reason:  "EtcdNotReady",
-			Message: "no endpoint of the external etcd is healthy: " + Entries(texts, "; ", LongestDifferences),
-		})
+		wants{t.View}.refuseWithoutEtcd(m.Ailments().texts)
 	}
+}
+
+// asksExternalEtcd reports whether the endpoints of an external etcd are to be asked.
+func (t wants) asksExternalEtcd() bool {
+	return !t.Facts.Group.Deleting && !t.Facts.Group.Paused && len(t.Facts.Uncontrolled) == 0
+}
+
+// refuseWithoutEtcd refuses the spec because of what is wrong with each endpoint of the external etcd.
+func (t wants) refuseWithoutEtcd(texts []string) {
+	for i := range texts {
+		texts[i] = strings.TrimPrefix(texts[i], "* ")
+	}
+	t.Refuse(plan.Refusal{
+		Reason:  "EtcdNotReady",
+		Message: "no endpoint of the external etcd is healthy: " + Entries(texts, "; ", LongestDifferences),
+	})
 }
 
 // note keeps what endpoints said. One that has answered before, and does not, is not healthy.

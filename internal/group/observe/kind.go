@@ -118,9 +118,9 @@ type Reports struct {
 
 // Spec is what all kinds' specs say.
 type Spec struct {
-	// Replicas is how many machines there shall be; nil: it is not said.
+	// Replicas is how many machines are wanted; nil: the spec does not name a number.
 	Replicas *int32
-	// Version is the one of Kubernetes; empty: whoever makes the bootstrap data knows it.
+	// Version is the one of Kubernetes; empty: the bootstrap provider knows it.
 	Version string
 	// Names is the template of the machines' names; empty: the object's name and a number.
 	Names string
@@ -136,12 +136,12 @@ type Spec struct {
 	ByExtension bool
 	// Drain is how nodes are drained before they are upgraded in place.
 	Drain controlplanev1.InPlaceDrainSpec
-	// Approval says whether a person must approve before machines are replaced or changed in place, and when that may begin.
+	// Approval reports whether a person must approve before machines are replaced or changed in place, and when that may begin.
 	Approval controlplanev1.ApprovalSpec
 	// HealthCheck is the MachineHealthCheck that the group owns; nil: none.
 	HealthCheck *HealthCheck
 	// Etcd is who keeps the members of etcd on the machines, as far as the object alone tells. HoldsQuorum: some may run
-	// there, whoever keeps them.
+	// there, kept by any controller.
 	Etcd        plan.EtcdOwner
 	HoldsQuorum bool
 	// Components are the static pods that each machine should run, sorted by name; none: what can be told of a machine is

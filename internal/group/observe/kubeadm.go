@@ -115,6 +115,12 @@ type GoneMachines struct {
 	Known  []string
 }
 
+// isNodeOf reports whether Cluster API has marked a Node as one of a cluster.
+func isNodeOf(n *corev1.Node, cluster *clusterv1.Cluster) bool {
+	has := n.Annotations
+	return has[clusterv1.ClusterNameAnnotation] == cluster.Name && has[clusterv1.ClusterNamespaceAnnotation] == cluster.Namespace
+}
+
 // has reports whether a Node is that of a Machine that is gone.
 func (g GoneMachines) has(n *corev1.Node) bool {
 	of := n.Annotations[clusterv1.MachineAnnotation]
@@ -142,9 +148,7 @@ func (f clusterFiles) DropNodes(ctx context.Context, cluster *clusterv1.Cluster,
 	}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		has := n.Annotations
-		ours := has[clusterv1.ClusterNameAnnotation] == cluster.Name && has[clusterv1.ClusterNamespaceAnnotation] == cluster.Namespace
-		if !ours || !gone.has(n) {
+		if !isNodeOf(n, cluster) || !gone.has(n) {
 			continue
 		}
 		only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(n.UID))}
@@ -191,7 +195,7 @@ func (f FilesSeen) age(t *Observer, moving bool) time.Duration {
 	case moving, b.Config != "", b.Addons != "", b.Permissions != "":
 		return FilesAge
 	case !b.Current(), t.Memory.Addons.Fail(), t.Facts.Etcd.Ours() && !t.Memory.Surveys.Last.Known:
-		return SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither shall wait for long
+		return SurveyAgeAtRest // a person mends it, or permissions are missing to reach etcd: neither must wait for long
 	}
 	return SlowTime
 }
@@ -209,7 +213,7 @@ func (t *Observer) ObserveKubeadm(ctx context.Context, want kubeadm.Wanted) erro
 		return nil
 	}
 	// What is wanted does not come from the object's spec alone: endpoints of managed etcd, annotations, templates of others. So it is itself
-	// what an answer is kept for, and who touches the spec has it asked anew.
+	// what an answer is kept for, and a change of the spec has it asked again.
 	wanted, err := json.Marshal(want)
 	if err != nil {
 		return fmt.Errorf("comparing what is wanted of kubeadm's files: %w", err)

@@ -38,7 +38,8 @@ func TestKubeadmFilesAreOld(t *testing.T) {
 		kcp := &controlplanev1.KubeadmControlPlane{}
 		kcp.UID, kcp.Generation = uid, generation
 		turn := &Observer{Sources: Sources{Kubeadm: askedFiles{asked: &asked}}, View: &View{Object: kcp, Memory: memory, Facts: plan.Observed{
-			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}, Want: plan.Want{Replicas: 1},
+			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true},
+			Want: plan.Want{Replicas: 1},
 		}}}
 		if err := turn.ObserveKubeadm(t.Context(), want); err != nil {
 			t.Fatal(err)

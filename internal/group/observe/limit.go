@@ -29,7 +29,8 @@ func ParseReplacements(text string) ([]plan.Replacement, error) {
 		name, moment, _ := strings.Cut(entry, "=")
 		read, err := time.Parse(time.RFC3339, moment)
 		if name == "" || err != nil {
-			return nil, fmt.Errorf("the annotation %s is %q; names of machines with times are accepted, such as demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z",
+			return nil, fmt.Errorf("the annotation %s is %q; names of machines with times are accepted, such as "+
+				"demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z",
 				controlplanev1.ReplacementsAnnotation, Cut(text, longestDrift))
 		}
 		if read.After(at[name]) {

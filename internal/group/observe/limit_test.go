@@ -36,7 +36,8 @@ func TestParseReplacements(t *testing.T) {
 			}
 		case err == nil || len(read) > 0:
 			t.Errorf("%q is read as %q", test.text, got)
-		case !strings.Contains(err.Error(), controlplanev1.ReplacementsAnnotation) || !strings.Contains(err.Error(), `"`+test.text+`"`) || !strings.Contains(err.Error(), "such as demo-cp-1=2026-"):
+		case !strings.Contains(err.Error(), controlplanev1.ReplacementsAnnotation) || !strings.Contains(err.Error(), `"`+test.text+`"`) ||
+			!strings.Contains(err.Error(), "such as demo-cp-1=2026-"):
 			t.Errorf("%q is refused with %q: the annotation, its value and what is accepted shall be named", test.text, err)
 		}
 	}

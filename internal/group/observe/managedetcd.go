@@ -92,7 +92,7 @@ func managedEtcdOf(found *unstructured.Unstructured) ManagedEtcd {
 }
 
 // otherCluster returns the Cluster that the object which keeps etcd belongs to, by its owner or else its label, if it is another than the
-// control plane's; empty: it is the same, or none is named.
+// control plane's. Empty: it is the same, or none is named.
 func otherCluster(found *unstructured.Unstructured, own string) string {
 	if found == nil {
 		return ""
@@ -109,8 +109,8 @@ func otherCluster(found *unstructured.Unstructured, own string) string {
 	return name
 }
 
-// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted: a person holds it, or
-// it refuses what is asked for, as it does while it waits for the control plane to follow its endpoints.
+// notRolling are the rules of an etcd cluster by which it does not replace machines although they are not as wanted. A person holds it, or
+// it refuses its spec, as it does while it waits for the control plane to follow its endpoints.
 var notRolling = []string{"hold", "refuse"}
 
 // rollsOut says why the control plane leaves the first turn to its etcd: that replaces its machines, or has not seen its newest spec.
@@ -135,7 +135,7 @@ func rollsOut(etcd *unstructured.Unstructured) string {
 	return ""
 }
 
-// ManagedEtcdSecrets are the secrets that belong to whoever keeps a control plane's etcd, and renews them; none without such a one.
+// ManagedEtcdSecrets are the secrets that belong to the EtcdCluster of a control plane, which renews them; none without such a one.
 func ManagedEtcdSecrets(ref controlplanev1.ManagedEtcdReference) []secret.Purpose {
 	if !ref.IsDefined() {
 		return nil
@@ -145,5 +145,6 @@ func ManagedEtcdSecrets(ref controlplanev1.ManagedEtcdReference) []secret.Purpos
 
 // ExternalEtcd is how kubeadm's machines use an etcd at endpoints, with the certificates of the cluster's secrets.
 func ExternalEtcd(endpoints []string) bootstrapv1.Etcd {
-	return bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: endpoints, CAFile: etcdCAFile, CertFile: etcdCertFile, KeyFile: etcdKeyFile}}
+	return bootstrapv1.Etcd{External: bootstrapv1.ExternalEtcd{Endpoints: endpoints, CAFile: etcdCAFile, CertFile: etcdCertFile,
+		KeyFile: etcdKeyFile}}
 }

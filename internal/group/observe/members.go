@@ -68,8 +68,8 @@ func (o *View) hasLeft(m *Machine) bool {
 // Dial returns a way to the etcd of a Node.
 type Dial func(node, ip string) etcd.Target
 
-// Targets returns the members that can be asked: on the Nodes of the machines,
-// and on every other Node that calls itself a control plane, because a member
+// Targets returns the members that can be asked, on the Nodes of the machines.
+// It includes every other Node that calls itself a control plane, because a member
 // whose Machine is gone may still run there.
 func (o *View) Targets(to Dial) []etcd.Target {
 	if o.Nodeless {
@@ -97,7 +97,7 @@ func (o *View) Targets(to Dial) []etcd.Target {
 
 // Unregistered returns further targets: members that have started on machines
 // whose Node is not registered yet. kubeadm lets etcd join before the kubelet,
-// and a voter that nobody can ask counts as failed.
+// and a voter that cannot be asked counts as failed.
 func (o *View) Unregistered(survey etcd.Survey, to Dial, known []etcd.Target) []etcd.Target {
 	var targets []etcd.Target
 	matched := o.Match(survey.Members)

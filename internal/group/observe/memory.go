@@ -30,7 +30,7 @@ type Memory struct {
 	Template Template
 	// Secrets are what is known of the cluster's.
 	Secrets Secrets
-	// ManagedEtcd is what whoever keeps its etcd on machines of its own said last.
+	// ManagedEtcd is what the EtcdCluster that keeps its etcd reported last.
 	ManagedEtcd ManagedEtcd
 	// ExternalEtcd is what the endpoints of an etcd elsewhere said last.
 	ExternalEtcd ExternalEtcdSeen

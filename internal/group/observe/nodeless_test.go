@@ -26,7 +26,8 @@ func at(m *clusterv1.Machine, ip string) *clusterv1.Machine {
 // TestMemberTargets: who has an address is asked, but for who has left.
 func TestMemberTargets(t *testing.T) {
 	machines := append([]*clusterv1.Machine{at(grouptest.Machines("z")[0], "10.0.0.9"), grouptest.Machines("no-address")[0]},
-		at(grouptest.Machines("stays")[0], "10.0.0.1"), at(grouptest.Machines("held gone=held")[0], "10.0.0.2"), at(grouptest.Machines("released gone=held")[0], "10.0.0.3"), at(grouptest.Machines("left gone=held")[0], "10.0.0.4"))
+		at(grouptest.Machines("stays")[0], "10.0.0.1"), at(grouptest.Machines("held gone=held")[0], "10.0.0.2"),
+		at(grouptest.Machines("released gone=held")[0], "10.0.0.3"), at(grouptest.Machines("left gone=held")[0], "10.0.0.4"))
 	o := NewView(grouptest.Cluster(), machines, plan.Observed{})
 	o.Nodeless, o.Left = true, "left"
 	for i, m := range machines {
@@ -47,7 +48,8 @@ func TestMemberTargets(t *testing.T) {
 
 // TestNodelessMatch: a member has its machine's name, or its address before it has one.
 func TestNodelessMatch(t *testing.T) {
-	o := NewView(grouptest.Cluster(), []*clusterv1.Machine{at(grouptest.Machines("a")[0], "10.0.0.1"), at(grouptest.Machines("b")[0], "10.0.0.2")}, plan.Observed{})
+	o := NewView(grouptest.Cluster(), []*clusterv1.Machine{at(grouptest.Machines("a")[0], "10.0.0.1"),
+		at(grouptest.Machines("b")[0], "10.0.0.2")}, plan.Observed{})
 	o.Nodeless = true
 	for want, m := range map[string]etcd.Member{
 		"a": {ID: 1, Name: "a", PeerURLs: []string{"https://10.0.0.1:2380"}},
@@ -125,7 +127,8 @@ func TestMembersAreHosts(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd-1"}
 	o := NewView(&clusterv1.Cluster{}, []*clusterv1.Machine{{ObjectMeta: meta}}, plan.Observed{})
 	o.Nodeless = true
-	o.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: meta.Name, Health: plan.Healthy}}}, &MemberTimes{}, time.Now())
+	o.AddEtcd(etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: meta.Name, Health: plan.Healthy}}}, &MemberTimes{},
+		time.Now())
 	if m := o.Machines[0].Facts; m.Host != meta.Name || !m.Ready || !o.Facts.Group.Initialized {
 		t.Errorf("a member votes, and its machine is %+v", m)
 	}

@@ -29,7 +29,7 @@ import (
 // Workloads are the connections to the managed clusters, by cluster.
 // *workload.Connections is one.
 type Workloads interface {
-	// Want asks for a connection, and says whether something is under way there.
+	// Want asks for a connection, and reports whether something is under way there.
 	Want(key client.ObjectKey, busy bool)
 	// Forget ends the connection.
 	Forget(key client.ObjectKey)
@@ -58,12 +58,14 @@ const (
 
 // Observe reads everything that a decision may depend on, once. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
-func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration, error) {
+func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration,
+	error) {
 	machines, err := ListMachines(ctx, from.Cache, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, 0, err
 	}
-	if wait, err := m.Writes.Unseen(ctx, from.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil || wait > 0 {
+	if wait, err := m.Writes.Unseen(ctx, from.APIReader, object, slices.Concat(machines.Ours, machines.Others), time.Now()); err != nil ||
+		wait > 0 {
 		return nil, wait, err
 	}
 	t := Begin(from, kind, m, m.Writes.Newest(object, machines.Ours), cluster, machines, time.Now())
@@ -143,7 +145,8 @@ func (t wants) addWanted(kind Kind) Own {
 		t.Refuse(plan.Refusal{Reason: "InvalidMachineNaming", Message: err.Error()})
 	}
 	if want.Replicas < 1 {
-		t.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed", want.Replicas)})
+		t.Refuse(plan.Refusal{Reason: "InvalidReplicas", Message: fmt.Sprintf("spec.replicas is %d; at least one machine is needed",
+			want.Replicas)})
 	}
 	g.New = !g.Initialized && t.Initializing() && !othersMade(want.NameFormat, g.LastMachine, t.Objects())
 	own := kind.Want(t.View)

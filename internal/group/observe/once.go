@@ -80,7 +80,7 @@ func (t *Observer) Following() []string {
 	return following
 }
 
-// turnOnce observes one group, once. What does not wait for one another is asked for at the same time.
+// turnOnce observes one group, once. Independent requests are sent at the same time.
 func turnOnce(ctx context.Context, from client.Reader, kind Kind, key client.ObjectKey) (*Observer, error) {
 	from = NewSnapshot(from)
 	object := kind.New()
@@ -229,7 +229,7 @@ func (t once) lookOnce(ctx context.Context, from <-chan inside) error {
 	return nil
 }
 
-// surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first: at the
+// surveyOnce asks etcd's members, and those that do not answer well once more by the way on which a turn would ask them first. At the
 // address that was tried first somebody else may be.
 func (t once) surveyOnce(ctx context.Context, to Dial) etcd.Survey {
 	q := NewQuorums(t.APIReader, t.Type.Authority)

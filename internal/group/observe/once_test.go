@@ -46,7 +46,8 @@ func TestAskTwice(t *testing.T) {
 			if test.address != "" {
 				node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: test.address}}
 			}
-			o := &View{Machines: []*Machine{{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, Node: node, Facts: &plan.Machine{Name: "m", Host: "n"}}}}
+			o := &View{Machines: []*Machine{{Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, Node: node,
+				Facts: &plan.Machine{Name: "m", Host: "n"}}}}
 			ways := [2]int{}
 			by := func(i int) Dial {
 				return func(node, _ string) etcd.Target { ways[i]++; return etcd.Target{Name: node} }

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PartWrites are own writes to objects that machines consist of, beside the Machines, that the cache must show before the next decision: an
+// PartWrites are own writes to objects that machines consist of, beside the Machines, that the cache must show before the next decision. An
 // old look would find a machine outdated that was just recorded as it is wanted. The zero value is ready for use.
 type PartWrites struct {
 	awaited map[string]partWrite

@@ -79,7 +79,7 @@ func RecoveryDigest(r *EtcdRecovery, cluster string) string {
 	return hex.EncodeToString(sum[:])[:digestLength]
 }
 
-// RecoveryApproved is when a person approved a recovery as it is; zero: nobody did.
+// RecoveryApproved is when a person approved a recovery as it is; zero: not approved.
 func RecoveryApproved(r *EtcdRecovery, cluster string) time.Time {
 	digest := RecoveryDigest(r, cluster)
 	if digest == "" || r.Annotations[controlplanev1.ApprovedAnnotation] != digest {
@@ -109,8 +109,8 @@ func RecoveryOf(all []EtcdRecovery, cluster string) *EtcdRecovery {
 	return found
 }
 
-// HeldBackups returns the names of the backups that the EtcdRecoveries of a namespace name, or have found, and that have not ended. Retention
-// keeps them: newer ones may be taken before a person approves the recovery.
+// HeldBackups returns the names of the backups that the EtcdRecoveries of a namespace name, or have found, and that have not ended.
+// Retention keeps them: newer ones may be taken before a person approves the recovery.
 func HeldBackups(ctx context.Context, c client.Reader, namespace string) (map[string]bool, error) {
 	list := &backupv1alpha1.EtcdRecoveryList{}
 	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -140,7 +140,7 @@ func compareRecoveries(a, b *EtcdRecovery) int {
 	return cmp.Or(cmp.Compare(begun(a), begun(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// addRecovery adds the recovery that is asked for.
+// addRecovery adds the requested recovery.
 func addRecovery(ctx context.Context, t *Observer) error {
 	if !t.Type.Seeds {
 		return nil

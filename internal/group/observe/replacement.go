@@ -7,8 +7,8 @@ import (
 )
 
 // Replacement is what the annotations remediation-in-progress, on a control plane,
-// and remediation-for, on the machine that takes another's place, hold: upstream's
-// form, so that either controller goes on with what the other began.
+// and remediation-for, on the machine that takes another's place, hold. It is
+// upstream's form, so that either controller goes on with what the other began.
 type Replacement struct {
 	Machine   string      `json:"machine"`
 	Timestamp metav1.Time `json:"timestamp"`

@@ -21,7 +21,8 @@ func TestQuorumsRest(t *testing.T) {
 	q := &quorums{open: map[client.ObjectKey]*etcd.Cluster{key: etcd.Open(ca.Client())}}
 	// Connections are closed aside: nobody waits for a member that reads nothing. The first are those of the set-up.
 	closed := func() bool {
-		return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return m1.Open() == 0, nil }) == nil
+		return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+			func(context.Context) (bool, error) { return m1.Open() == 0, nil }) == nil
 	}
 	for turn := 1; turn <= 2; turn++ {
 		if !closed() {

@@ -73,7 +73,8 @@ func (t *Observer) ReadSecrets(ctx context.Context, config *bootstrapv1.KubeadmC
 		wants{t.View}.noteBroken(found.broken)
 	case len(found.given) > 0:
 		t.Refuse(plan.Refusal{Reason: "GivenCertificatesMissing",
-			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", t.Cluster.Name, strings.Join(found.given, ", "))})
+			Message: fmt.Sprintf("etcd is external, and its certificates must be given as secrets of cluster %s: %s", t.Cluster.Name,
+				strings.Join(found.given, ", "))})
 	}
 	wants{t.View}.addCertificates(missing)
 	t.NoteKubeconfig(found.Kubeconfig, !slices.Contains(found.Missing, string(secret.ClusterCA)))
@@ -106,7 +107,7 @@ func (f Secrets) lacking() []string {
 	return all
 }
 
-// keysElsewhere names the authorities without which nobody joins although their certificates are
+// keysElsewhere names the authorities without which no machine joins although their certificates are
 // there: the bootstrap provider refuses to let a machine join without their keys.
 func (f *Secrets) keysElsewhere(t *Observer) []string {
 	var all []string

@@ -5,9 +5,9 @@ import (
 )
 
 // Slots limit how many turns begin while others work. All of them read and write in one management cluster: where many write at once,
-// watches fall behind what is written, and everybody, Cluster API's own controllers first, writes to states that are gone. A turn that
-// waits for others than the management cluster gives its slot away, so that a cluster that does not answer holds nobody up; afterwards it
-// goes on at once, with a slot or without: what it has seen must not grow old. Nil: there is no limit.
+// watches fall behind what is written, and all controllers, Cluster API's own first, write to states that are gone. A turn that
+// waits for others than the management cluster gives its slot away, so that a cluster that does not answer delays no other group.
+// Afterwards it goes on at once, with a slot or without, since what it has seen must not grow old. Nil: there is no limit.
 type Slots chan struct{}
 
 // NewSlots returns slots for that many turns.

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Snapshot reads a management cluster for one look: each object and each list is asked for once, however many ask, also at the same time,
-// and whoever asks later gets what was read first. It remembers what it has read, and that something does not exist. It forgets other
-// errors, so that whoever asks next asks anew. Its methods may be called at the same time.
+// Snapshot reads a management cluster for one look: each object and each list is requested once, however many readers ask, also at the
+// same time, and later readers get what was read first. It remembers what it has read, and that something does not exist. It forgets other
+// errors, so that the next reader asks again. Its methods may be called at the same time.
 type Snapshot struct {
 	from client.Reader
 
@@ -50,7 +50,8 @@ func (r *Snapshot) List(ctx context.Context, into client.ObjectList, options ...
 	if o.Raw != nil || o.Continue != "" || o.Limit != 0 {
 		return r.from.List(ctx, into, options...)
 	}
-	name := fmt.Sprintf("list %T %s in %q, labels %v, fields %v", into, into.GetObjectKind().GroupVersionKind(), o.Namespace, o.LabelSelector, o.FieldSelector)
+	name := fmt.Sprintf("list %T %s in %q, labels %v, fields %v", into, into.GetObjectKind().GroupVersionKind(), o.Namespace, o.LabelSelector,
+		o.FieldSelector)
 	return r.once(ctx, name, into, func(empty runtime.Object) error {
 		if err := r.from.List(ctx, empty.(client.ObjectList), options...); err != nil {
 			return err

@@ -44,7 +44,8 @@ func newCounting(objects ...client.Object) *counting {
 var key = client.ObjectKey{Namespace: "n", Name: "a"}
 
 func object() *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Labels: map[string]string{"l": "v"}}, Data: map[string]string{"k": "v"}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Labels: map[string]string{"l": "v"}},
+		Data: map[string]string{"k": "v"}}
 }
 
 // TestSnapshotAsksOnce: however many ask, also at the same time, and each has a copy of its own.
@@ -81,7 +82,8 @@ func TestSnapshotLists(t *testing.T) {
 	for range 2 {
 		var all, some, none corev1.ConfigMapList
 		for list, options := range map[*corev1.ConfigMapList][]client.ListOption{
-			&all: nil, &some: {client.InNamespace("n"), client.MatchingLabels{"l": "v"}}, &none: {client.InNamespace("n"), client.MatchingLabels{"l": "w"}},
+			&all: nil, &some: {client.InNamespace("n"), client.MatchingLabels{"l": "v"}},
+			&none: {client.InNamespace("n"), client.MatchingLabels{"l": "w"}},
 		} {
 			if err := r.List(t.Context(), list, options...); err != nil {
 				t.Fatal(err)
@@ -97,7 +99,7 @@ func TestSnapshotLists(t *testing.T) {
 	}
 }
 
-// TestSnapshotForgetsFailures: whoever asks after a failure asks anew.
+// TestSnapshotForgetsFailures: whoever asks after a failure asks again.
 func TestSnapshotForgetsFailures(t *testing.T) {
 	c := newCounting(object())
 	c.failures.Store(1)

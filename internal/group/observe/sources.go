@@ -31,7 +31,7 @@ type Sources struct {
 	ForwardOnly bool
 	// Once: it looks once, and waits for what it asks.
 	Once bool
-	// Wakes brings about turns of groups; nil: nobody listens.
+	// Wakes brings about turns of groups; nil: no receiver.
 	Wakes chan event.GenericEvent
 
 	// Watched are the objects beside Machines whose changes bring about turns; nil: none is watched.

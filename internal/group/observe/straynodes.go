@@ -22,16 +22,10 @@ func (t wants) refuseStrayNodes() {
 	if t.Facts.Etcd.Ours() || g.Deleting || g.Paused || !t.Inside.Reachable {
 		return
 	}
-	var stray []string
-	for _, node := range t.StrayNodes() {
-		if machine.NodeReady(node) == corev1.ConditionTrue {
-			stray = append(stray, node.Name)
-		}
-	}
+	stray := t.readyStrays()
 	if len(stray) == 0 {
 		return
 	}
-	slices.Sort(stray)
 	names := strings.Join(stray[:min(len(stray), mostStray)], ", ")
 	if more := len(stray) - mostStray; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
@@ -41,6 +35,18 @@ func (t wants) refuseStrayNodes() {
 		Message: fmt.Sprintf("no Machine has control plane node %s: delete the Node if its machine is gone, or take the label %s off it",
 			names, machine.NodeLabel),
 	})
+}
+
+// readyStrays names the Nodes without a Machine that are ready, in order.
+func (t wants) readyStrays() []string {
+	var stray []string
+	for _, node := range t.StrayNodes() {
+		if machine.NodeReady(node) == corev1.ConditionTrue {
+			stray = append(stray, node.Name)
+		}
+	}
+	slices.Sort(stray)
+	return stray
 }
 
 // StrayNodes are the Nodes of control planes that no Machine has; none while a machine of the group has no Node that is known, which may be

@@ -16,7 +16,7 @@ const (
 	surveyWait = 100 * time.Millisecond
 	// SurveyTimeout is how long a survey may take at most, with reading the credentials for it.
 	SurveyTimeout = 10 * time.Second
-	// surveyRetryMin is how long after a survey that nobody answered the next begins; each time twice as long.
+	// surveyRetryMin is how long after a survey without an answer the next begins; each time twice as long.
 	surveyRetryMin = time.Second
 	// SurveyRetryMax is how long that is at most.
 	SurveyRetryMax = 30 * time.Second
@@ -53,7 +53,7 @@ type Surveys struct {
 	Rest time.Duration
 	// around is what else was known when it was asked for, confirmed the step that it was to confirm.
 	around, confirmed string
-	// unanswered counts surveys in a row that nobody answered.
+	// unanswered counts surveys in a row without an answer.
 	unanswered int
 	running    *inquiry
 }
@@ -177,7 +177,7 @@ func (s *Surveys) Take() {
 	s.Last, s.At, s.around, s.confirmed, s.running = q.survey, q.answered, q.around, q.confirms, nil
 }
 
-// Drop makes the next turn ask anew: what etcd said, or is being asked, is no longer believed.
+// Drop makes the next turn ask again: what etcd said, or is being asked, is no longer believed.
 func (s *Surveys) Drop() {
 	s.At, s.confirmed = time.Time{}, ""
 	if s.running != nil {
@@ -210,8 +210,8 @@ func (s *Surveys) Retry() time.Duration {
 	return min(surveyRetryMin<<min(s.unanswered-1, 10), SurveyRetryMax)
 }
 
-// Overtaken returns when a survey should be made anew because something else has changed since it was asked for, around being what is known
-// now; 0: nothing has.
+// Overtaken returns when a survey should be made again because something else has changed since it was asked for, around being what is
+// known now; 0: nothing has.
 func (s *Surveys) Overtaken(around string, now time.Time) time.Duration {
 	if s.around == around {
 		return 0
@@ -219,7 +219,7 @@ func (s *Surveys) Overtaken(around string, now time.Time) time.Duration {
 	return max(SurveyAgeOvertaken-now.Sub(s.At), SoonAfterAct)
 }
 
-// Usable reports whether the newest survey will do, around being what else is known. One that nobody answered is believed for
+// Usable reports whether the newest survey will do, around being what else is known. One without an answer is believed for
 // longer each time, unless something else has changed.
 func (s *Surveys) Usable(around string, now time.Time) bool {
 	age := now.Sub(s.At)

@@ -14,7 +14,7 @@ type MemberTimes struct {
 // Sighting is how a member looked, and since when.
 type Sighting struct {
 	Learner, Named bool
-	// Placed: its machine is known. One that is missing from one look only is looked at anew.
+	// Placed: its machine is known. One that is missing from one look only is looked at again.
 	Placed bool
 	Health plan.Health
 	Since  time.Time

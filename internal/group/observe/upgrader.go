@@ -57,9 +57,9 @@ func (t once) addReportedUpgrader() {
 	}
 }
 
-// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen tells whether it has
-// one: neither a report of the
-// manager, nor an upgrade that it began, nor the ConfigMap in the cluster's namespace, which some users may not read.
+// unseenUpgrader returns the wanted version if the manager needs an upgrader image for it, and nothing that is seen reports whether it has
+// one. It looks for a report of
+// the manager, an upgrade that it began, and the ConfigMap in the cluster's namespace, which some users may not read.
 func (t once) unseenUpgrader(ctx context.Context, from client.Reader) string {
 	if t.Facts.Group.NoUpgrader != "" || !t.needsUpgrader() {
 		return ""

@@ -19,11 +19,14 @@ func TestUsable(t *testing.T) {
 		{name: "new", age: 10 * time.Millisecond, around: "as asked", usable: true},
 		{name: "old, something is under way", age: SurveyAge, around: "as asked"},
 		{name: "old, nothing is under way", surveys: Surveys{Rest: SurveyAgeSteady}, age: time.Minute, around: "as asked", usable: true},
-		{name: "new, something has changed", age: 50 * time.Millisecond, around: "changed", usable: true, overtaken: SurveyAgeOvertaken - 50*time.Millisecond},
+		{name: "new, something has changed", age: 50 * time.Millisecond, around: "changed", usable: true,
+			overtaken: SurveyAgeOvertaken - 50*time.Millisecond},
 		{name: "something has changed a moment ago", age: SurveyAgeOvertaken, around: "changed", overtaken: SoonAfterAct},
-		{name: "at rest, something has changed", surveys: Surveys{Rest: SurveyAgeSteady}, age: time.Minute, around: "changed", overtaken: SoonAfterAct},
+		{name: "at rest, something has changed", surveys: Surveys{Rest: SurveyAgeSteady}, age: time.Minute, around: "changed",
+			overtaken: SoonAfterAct},
 		{name: "nobody answered", surveys: Surveys{unanswered: 3}, age: 2 * time.Second, around: "as asked", usable: true},
-		{name: "nobody answered, something has changed", surveys: Surveys{unanswered: 3}, age: 2 * time.Second, around: "changed", overtaken: SoonAfterAct},
+		{name: "nobody answered, something has changed", surveys: Surveys{unanswered: 3}, age: 2 * time.Second, around: "changed",
+			overtaken: SoonAfterAct},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := test.surveys

@@ -53,7 +53,7 @@ type View struct {
 	Lacking []string
 	// Updates are the upgrades in place of the cluster's machines.
 	Updates inplace.Seen
-	// Recovery is the recovery by a seed that is asked for; nil: none is.
+	// Recovery is the requested recovery by a seed; nil: there is none.
 	Recovery *EtcdRecovery
 	// Off has the machines that a person declared off, in recoveries that are under way or ended, and when: none of them may join.
 	Off map[string]metav1.Time
@@ -134,7 +134,7 @@ func (o *View) AddWorkload(view workload.View, components []string) {
 	nodes := machine.Nodes(o.Objects(), view.Nodes)
 	o.Facts.Cluster.Reachable = view.Reachable
 	if !view.Reachable {
-		o.Facts.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
+		o.Facts.Cluster.Unreachable, o.Facts.Cluster.SilentSince = cmp.Or(view.Why, "not connected yet"), view.SilentSince
 	}
 	for _, m := range o.Machines {
 		m.Node = nodes[m.Facts.Name]

@@ -205,9 +205,9 @@ func (w *Watched) Requests(_ context.Context, o client.Object) []ctrl.Request {
 	return requests
 }
 
-// Changes passes changes of objects that groups read: deletions, changes of the metadata and the spec, changes of the status where that
-// is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were read already
-// are not passed.
+// Changes passes changes of objects that groups read. These are deletions, changes of the metadata and the spec, changes of the status
+// where that is read, and creations of objects that did not exist when they were read. A watch begins with all objects; those that were
+// read already are not passed.
 func (w *Watched) Changes() predicate.Predicate {
 	has := func(o client.Object, is func(lastRead) bool) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(w.readersOf(o))), is)

@@ -29,7 +29,8 @@ func watching(w *Watched, name string, kinds *[]string) *Observer {
 			return nil
 		})
 	}
-	return &Observer{Sources: Sources{Watched: w, Scheme: w.scheme}, View: &View{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}}
+	return &Observer{Sources: Sources{Watched: w, Scheme: w.scheme},
+		View: &View{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}}
 }
 
 // noteThing has a turn read an object as it is.
@@ -156,7 +157,8 @@ func withThings(t *testing.T, turn *Observer, meanwhile func(client.Object), obj
 // reads are the two ways by which a turn reads object a.
 var reads = map[string]func(context.Context, *Observer) error{
 	"Find": func(ctx context.Context, turn *Observer) error {
-		_, err := turn.Find(ctx, machine.InfrastructureRef, clusterv1.ContractVersionedObjectReference{APIGroup: "provider.example", Kind: "Thing", Name: "a"})
+		_, err := turn.Find(ctx, machine.InfrastructureRef, clusterv1.ContractVersionedObjectReference{APIGroup: "provider.example",
+			Kind: "Thing", Name: "a"})
 		return err
 	},
 	"GetPart": func(ctx context.Context, turn *Observer) error {

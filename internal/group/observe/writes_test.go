@@ -117,7 +117,8 @@ func TestNewest(t *testing.T) {
 		}
 		seen := w.Newest(cached, machines)
 		if seen.GetResourceVersion() != test.object || machines[0].ResourceVersion != test.member || len(w.Awaited) != test.left {
-			t.Errorf("%s: the turn sees %s and %s, want %s and %s; %d are awaited, want %d", test.what, seen.GetResourceVersion(), machines[0].ResourceVersion, test.object, test.member, len(w.Awaited), test.left)
+			t.Errorf("%s: the turn sees %s and %s, want %s and %s; %d are awaited, want %d", test.what, seen.GetResourceVersion(),
+				machines[0].ResourceVersion, test.object, test.member, len(w.Awaited), test.left)
 		}
 		another := of("demo-cp", "1", 1)
 		another.UID = "another"

@@ -65,8 +65,10 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 			return c.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	s.kcp = &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp", UID: "kcp-uid", Generation: 4}}
-	s.group = Group{Writer: writer{c}, Reader: c, Kind: "KubeadmControlPlane", Cluster: "demo", Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp-uid"}}
+	s.kcp = &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp", UID: "kcp-uid",
+		Generation: 4}}
+	s.group = Group{Writer: writer{c}, Reader: c, Kind: "KubeadmControlPlane", Cluster: "demo",
+		Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp-uid"}}
 	return s
 }
 
@@ -215,7 +217,7 @@ func TestOthersWrite(t *testing.T) {
 	}
 }
 
-// A history that cannot be read begins anew, and says so.
+// A history that cannot be read begins again, and says so.
 func TestGarbage(t *testing.T) {
 	s := newScene(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}},
@@ -228,7 +230,8 @@ func TestGarbage(t *testing.T) {
 
 // Somebody else's ConfigMap of that name is left alone.
 func TestForeign(t *testing.T) {
-	s := newScene(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string]string{"a": "b"}})
+	s := newScene(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Data: map[string]string{"a": "b"}})
 	s.step("m1", nil)
 	s.wantCalls(s.keep(false), "get")
 	s.wantCalls(s.keep(false), "get")

@@ -25,7 +25,7 @@ const Silence = 30 * time.Second
 func (t Report) isFresh(since time.Time) bool { return t.Facts.Now.Sub(since) < Silence }
 
 // keeps reports whether a condition that comes from the workload cluster stays as it was last
-// told of an object: the cluster is out of reach, and only for a moment, or the process has
+// reported. Then the cluster is out of reach, and only for a moment, or the process has
 // just started and has not seen it yet. What was never told is told.
 func (t Report) keeps(kind string, of conditions.Getter) bool {
 	o := t.Facts
@@ -61,9 +61,11 @@ func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 		t.remediating(),
 		t.deleting(d, failure),
 		t.aggregate(clusterv1.MachineReadyCondition, upstream.KubeadmControlPlaneMachinesReadyCondition,
-			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason, upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
+			upstream.KubeadmControlPlaneMachinesNotReadyReason, upstream.KubeadmControlPlaneMachinesReadyUnknownReason,
+			upstream.KubeadmControlPlaneMachinesReadyReason, upstream.KubeadmControlPlaneMachinesReadyNoReplicasReason),
 		t.aggregate(clusterv1.MachineUpToDateCondition, upstream.KubeadmControlPlaneMachinesUpToDateCondition,
-			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason, upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
+			upstream.KubeadmControlPlaneMachinesNotUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateUnknownReason,
+			upstream.KubeadmControlPlaneMachinesUpToDateReason, upstream.KubeadmControlPlaneMachinesUpToDateNoReplicasReason),
 	}
 	if own := t.Kind.Reports().Conditions; own != nil {
 		all = append(all, own(t.View)...)
@@ -81,19 +83,22 @@ func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 
 func (t Report) paused() metav1.Condition {
 	if t.Facts.Group.Paused {
-		return observe.Condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
+		return observe.Condition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason,
+			"The Cluster's spec.paused or the annotation "+clusterv1.PausedAnnotation+" is set")
 	}
 	return observe.Condition(clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
 }
 
 func (t Report) initializedCondition() metav1.Condition {
 	if t.Facts.Group.Initialized {
-		return observe.Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneInitializedReason, "")
+		return observe.Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionTrue,
+			upstream.KubeadmControlPlaneInitializedReason, "")
 	}
-	return observe.Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotInitializedReason, "")
+	return observe.Condition(upstream.KubeadmControlPlaneInitializedCondition, metav1.ConditionFalse,
+		upstream.KubeadmControlPlaneNotInitializedReason, "")
 }
 
-// wanted is how many machines there shall be.
+// wanted is how many machines are wanted.
 func (t Report) wanted() int {
 	if t.Facts.Group.Deleting {
 		return 0
@@ -106,7 +111,8 @@ func (t Report) scalingUp(d plan.Decision) metav1.Condition {
 	have, want := len(t.Machines), t.wanted()
 	switch {
 	case t.Spec.Replicas == nil:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason, "spec.replicas is not set")
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingUpWaitingForReplicasSetReason,
+			"spec.replicas is not set")
 	case have < want:
 		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingUpReason, scaling("up", have, want, d))
 	}
@@ -122,11 +128,13 @@ func (t Report) scalingDown(d plan.Decision) metav1.Condition {
 	have, want := len(t.Machines), t.wanted()
 	switch {
 	case t.Spec.Replicas == nil:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason, "spec.replicas is not set")
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneScalingDownWaitingForReplicasSetReason,
+			"spec.replicas is not set")
 	case have <= want:
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotScalingDownReason, "")
 	}
-	return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason, withLate(scaling("down", have, want, d), machine.LateDeletions(t.Objects(), t.Facts.Now)))
+	return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneScalingDownReason,
+		withLate(scaling("down", have, want, d), machine.LateDeletions(t.Objects(), t.Facts.Now)))
 }
 
 // withLate adds to a message, as a line of its own, what takes too long.
@@ -149,9 +157,11 @@ func scaling(direction string, have, want int, d plan.Decision) string {
 // remediating says which machines are to be replaced because they broke.
 func (t Report) remediating() metav1.Condition {
 	if texts := t.repairs(); len(texts) > 0 {
-		return observe.Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionTrue, upstream.KubeadmControlPlaneRemediatingReason, strings.Join(texts, "\n"))
+		return observe.Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionTrue,
+			upstream.KubeadmControlPlaneRemediatingReason, strings.Join(texts, "\n"))
 	}
-	return observe.Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRemediatingReason, "")
+	return observe.Condition(upstream.KubeadmControlPlaneRemediatingCondition, metav1.ConditionFalse,
+		upstream.KubeadmControlPlaneNotRemediatingReason, "")
 }
 
 // rollingOut says how many machines are not as the spec wants them.
@@ -165,7 +175,8 @@ func (t Report) rollingOut() metav1.Condition {
 		}
 	}
 	if n == 0 {
-		return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotRollingOutReason, "")
+		return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse,
+			upstream.KubeadmControlPlaneNotRollingOutReason, "")
 	}
 	return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue,
 		upstream.KubeadmControlPlaneRollingOutReason,
@@ -180,11 +191,13 @@ func (t Report) deleting(d plan.Decision, failure error) metav1.Condition {
 	case !o.Group.Deleting:
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotDeletingReason, "")
 	case failure != nil:
-		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingInternalErrorReason, d.Message+"; the last try failed: "+failure.Error())
+		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingInternalErrorReason,
+			d.Message+"; the last try failed: "+failure.Error())
 	case len(o.Workers) > 0:
 		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForWorkersDeletionReason, d.Message)
 	case len(o.Machines) > 0:
-		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason, withLate(d.Message, machine.LateDeletions(t.Objects(), t.Facts.Now)))
+		return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingWaitingForMachineDeletionReason,
+			withLate(d.Message, machine.LateDeletions(t.Objects(), t.Facts.Now)))
 	}
 	return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneDeletingDeletionCompletedReason, d.Message)
 }
@@ -210,9 +223,11 @@ func (t Report) components() metav1.Condition {
 	o := t.Facts
 	switch {
 	case !o.Group.Initialized:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason, "The control plane is not initialized yet")
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsInspectionFailedReason,
+			"The control plane is not initialized yet")
 	case !o.Cluster.Reachable:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason, o.Cluster.Unreachable)
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneControlPlaneComponentsConnectionDownReason,
+			o.Cluster.Unreachable)
 	}
 	var found observe.Ailments
 	for _, m := range t.Machines {
@@ -229,7 +244,7 @@ func (t Report) components() metav1.Condition {
 	return found.Condition(kind)
 }
 
-// available says whether the control plane serves: initialised, with its
+// available reports whether the control plane serves: initialised, with its
 // certificates, a quorum of etcd, and one machine on which everything runs.
 func (t Report) available() metav1.Condition {
 	kind := upstream.KubeadmControlPlaneAvailableCondition
@@ -242,13 +257,16 @@ func (t Report) available() metav1.Condition {
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason,
 			"The control plane is being deleted")
 	case !o.Cluster.Reachable:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The API server does not answer: "+o.Cluster.Unreachable)
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason,
+			"The API server does not answer: "+o.Cluster.Unreachable)
 	case o.Etcd.Ours() && !o.Etcd.Known:
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason, "The members of etcd are not known: "+o.Etcd.Why)
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneAvailableInspectionFailedReason,
+			"The members of etcd are not known: "+o.Etcd.Why)
 	}
 	lacks, remarks := t.shortfalls()
 	if len(lacks) > 0 {
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason, strings.Join(append(lacks, remarks...), "\n"))
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneNotAvailableReason,
+			strings.Join(append(lacks, remarks...), "\n"))
 	}
 	return observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneAvailableReason, strings.Join(remarks, "\n"))
 }

@@ -67,7 +67,7 @@ func (t Report) credited() etcd.Ballot {
 }
 
 // justJoined reports whether a member has been as it is for a moment only, and could not be expected
-// to answer before: its machine has no Node yet, or registered it a moment ago and was not asked.
+// to answer before. Its machine has no Node yet, or registered it a moment ago and was not asked.
 func (t Report) justJoined(m plan.Member) bool {
 	if m.Since.IsZero() || !t.isFresh(m.Since) {
 		return false

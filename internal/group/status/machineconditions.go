@@ -24,7 +24,7 @@ func (t Report) MachineConditions(m *observe.Machine) []metav1.Condition {
 	return append(upToDate(m), t.unless(m.Machine, remote)...)
 }
 
-// upToDate says whether the machine is as the spec wants it, and in what it is not. Empty
+// upToDate reports whether the machine is as the spec wants it, and in what it is not. Empty
 // where that was not looked at: what was said last stays, while all of them are deleted.
 func upToDate(m *observe.Machine) []metav1.Condition {
 	if m.Drift == nil {
@@ -40,7 +40,8 @@ func upToDate(m *observe.Machine) []metav1.Condition {
 		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason,
 			"* "+m.Facts.Update.Message)}
 	case m.Drift.Outdated():
-		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason, observe.Entries(m.Drift.Texts(), "; ", observe.LongestDifferences))}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason,
+			observe.Entries(m.Drift.Texts(), "; ", observe.LongestDifferences))}
 	case m.Facts.Updating != "":
 		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, clusterv1.MachineUpToDateUpdatingReason, "* "+m.Facts.Updating)}
 	case kubelet != "" && kubelet != m.Spec.Version:
@@ -69,18 +70,22 @@ func (t Report) memberCondition(on *observe.Machine) metav1.Condition {
 		return observe.Condition(kind, metav1.ConditionUnknown, reason, why)
 	}
 	if !t.Facts.Etcd.Known {
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, cmp.Or(t.Facts.Etcd.Why, "The members of etcd are not known"))
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason,
+			cmp.Or(t.Facts.Etcd.Why, "The members of etcd are not known"))
 	}
 	if t.Nodeless && facts.Host == "" {
-		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason, "Waiting for a member that votes")
+		return observe.Condition(kind, metav1.ConditionUnknown, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason,
+			"Waiting for a member that votes")
 	}
 	for _, m := range t.Facts.Etcd.Members {
 		if m.Machine != facts.Name {
 			continue
 		}
 		member := t.Assessed.Member(m.ID)
-		return observe.HealthCondition(kind, member.Health, []string{"Member " + m.ID + " " + member.Why}, upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
+		return observe.HealthCondition(kind, member.Health, []string{"Member " + m.ID + " " + member.Why},
+			upstream.KubeadmControlPlaneMachineEtcdMemberHealthyReason,
 			upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, upstream.KubeadmControlPlaneMachineEtcdMemberInspectionFailedReason)
 	}
-	return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason, "Etcd has no member for "+t.hostTitle(facts))
+	return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineEtcdMemberNotHealthyReason,
+		"Etcd has no member for "+t.hostTitle(facts))
 }

@@ -22,7 +22,8 @@ func TestMemberConditionWithoutNode(t *testing.T) {
 		{&plan.Member{ID: "1", Name: "a", Machine: "a", Health: plan.Unhealthy}, metav1.ConditionFalse},
 		{&plan.Member{ID: "1", Name: "a", Machine: "a", Health: plan.Healthy}, metav1.ConditionTrue},
 	} {
-		o := observe.NewView(grouptest.Cluster(), []*clusterv1.Machine{grouptest.Machines("a")[0]}, plan.Observed{Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}})
+		o := observe.NewView(grouptest.Cluster(), []*clusterv1.Machine{grouptest.Machines("a")[0]},
+			plan.Observed{Group: plan.Group{Initialized: true}, Cluster: plan.Cluster{Reachable: true}})
 		o.Nodeless, o.Facts.Etcd = true, plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true}
 		if test.member != nil {
 			o.Facts.Etcd.Members = []plan.Member{*test.member}

@@ -20,14 +20,15 @@ func (t Report) ownerRemediated(on *observe.Machine, d plan.Decision, failure er
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason,
 			"Machine is deleting")
 	case failure != nil && d.Step.Verb == plan.Delete && d.Step.Machine == m.Name:
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason, "It could not be deleted: "+failure.Error())
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationInternalErrorReason,
+			"It could not be deleted: "+failure.Error())
 	case t.Assessed.Machine(m.Name).Stays:
 		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason, says)
 	}
 	return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineRemediationDeferredReason, says)
 }
 
-// handBack takes OwnerRemediated off a Machine that nobody wants replaced any more. A health check
+// handBack takes OwnerRemediated off a Machine that is not to be replaced any more. A health check
 // that finds it broken later, and withholds remediation, writes its own verdict only: a condition
 // that was left behind would get the machine deleted.
 func handBack(on *observe.Machine, m *clusterv1.Machine) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Standing is what the gauges tell of one group. What is not known has no figure: the last good
-// one would hide that nobody answers.
+// one would hide that nothing answers.
 type Standing struct {
-	// Reachable tells whether the cluster's API server answers; nil: the group has none, or none is expected to answer.
+	// Reachable reports whether the cluster's API server answers; nil: the group has none, or none is expected to answer.
 	Reachable *bool
 	// Etcd is what its members say; nil: they do not, or are not Quorate's to keep.
 	Etcd *EtcdStanding

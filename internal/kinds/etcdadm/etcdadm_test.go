@@ -21,8 +21,10 @@ import (
 
 func joiner(spec bootstrapv1alpha1.EtcdadmConfigSpec) Member {
 	return Member{
-		Name: "etcd-2", Role: Join, Endpoints: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}, SANs: []string{"10.0.0.9", "etcd.example"},
-		Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")}, Spec: &spec,
+		Name: "etcd-2", Role: Join, Endpoints: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"},
+		SANs:      []string{"10.0.0.9", "etcd.example"},
+		Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
+		Spec: &spec,
 	}
 }
 
@@ -43,9 +45,12 @@ func read(t *testing.T, m Member) *cloudinit.Config {
 // TestCloudConfig: everything of a configuration arrives on a machine, keys for their owner alone, in the order in which it is needed.
 func TestCloudConfig(t *testing.T) {
 	c := read(t, joiner(bootstrapv1alpha1.EtcdadmConfigSpec{
-		PreEtcdadmCommands: []string{"echo \"a: b\" # c", "one\ntwo"}, EtcdadmInstallCommands: []string{"install etcdadm"}, PostEtcdadmCommands: []string{"after"},
-		Files: []bootstrapv1.File{{Path: "/etc/x", Content: "x\n\ty\n", Permissions: "0640", Owner: "root:root", Append: ptr.To(true)}},
-		Users: []bootstrapv1.User{{Name: "anna", Sudo: "ALL=(ALL) NOPASSWD:ALL", LockPassword: ptr.To(true), SSHAuthorizedKeys: []string{"ssh-ed25519 A"}}},
+		PreEtcdadmCommands: []string{"echo \"a: b\" # c", "one\ntwo"}, EtcdadmInstallCommands: []string{"install etcdadm"},
+		PostEtcdadmCommands: []string{"after"},
+		Files: []bootstrapv1.File{{Path: "/etc/x", Content: "x\n\ty\n", Permissions: "0640", Owner: "root:root",
+			Append: ptr.To(true)}},
+		Users: []bootstrapv1.User{{Name: "anna", Sudo: "ALL=(ALL) NOPASSWD:ALL", LockPassword: ptr.To(true),
+			SSHAuthorizedKeys: []string{"ssh-ed25519 A"}}},
 		NTP:   bootstrapv1.NTP{Enabled: ptr.To(true), Servers: []string{"ntp.example"}},
 		Proxy: bootstrapv1alpha1.ProxySpec{HTTPSProxy: "http://p:3128", NoProxy: []string{"10.0.0.0/8", "example"}},
 	}))
@@ -71,7 +76,8 @@ func TestCloudConfig(t *testing.T) {
 	for path, content := range map[string]string{
 		"/etc/etcd/pki/ca.crt": "ca\n", "/etc/etcd/pki/ca.key": "ca key\n", "/etc/etcd/pki/etcdctl-etcd-client.key": "client key\n",
 		"/etc/etcd/pki/etcdctl-etcd-client.crt": "client\n", "/etc/x": "x\n\ty\n", scriptFile: script,
-		proxyFile: "export HTTPS_PROXY='http://p:3128' https_proxy='http://p:3128'\nexport NO_PROXY='10.0.0.0/8,example' no_proxy='10.0.0.0/8,example'\n",
+		proxyFile: "export HTTPS_PROXY='http://p:3128' https_proxy='http://p:3128'\nexport NO_PROXY='10.0.0.0/8,example' " +
+			"no_proxy='10.0.0.0/8,example'\n",
 	} {
 		if got := string(files[path].Content); got != content {
 			t.Errorf("%s holds %q, want %q", path, got, content)
@@ -90,10 +96,12 @@ func TestSettings(t *testing.T) {
 	}})
 	dir := t.TempDir()
 	// A program that says how it was called stands where etcdadm would.
-	if err := os.WriteFile(filepath.Join(dir, "etcdadm"), []byte("#!/bin/sh\nfor a; do printf '%s|' \"$a\"; done\necho\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "etcdadm"), []byte("#!/bin/sh\nfor a; do printf '%s|' \"$a\"; done\necho\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := m.settings() + "etcdadm_download; etcdadm_init; etcdadm_join https://e; echo $ROLE $NAME $VERSION $ENDPOINTS $CONNECT_SECONDS \"$RELEASE_URL\"\n"
+	text := m.settings() + "etcdadm_download; etcdadm_init; etcdadm_join https://e; echo $ROLE $NAME $VERSION $ENDPOINTS $CONNECT_SECONDS " +
+		"\"$RELEASE_URL\"\n"
 	cmd := exec.Command("/bin/sh", "-euc", text)
 	cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	out, err := cmd.CombinedOutput()
@@ -101,7 +109,8 @@ func TestSettings(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	named := "--name|etcd-2|--version|3.5.35|--install-dir|/opt/it's|--disk-priorities|Nice=-10|--disk-priorities|IOSchedulingPriority=2|" +
-		"--server-cert-extra-sans|a.example,10.1.1.1|--server-cert-extra-sans|10.0.0.9,etcd.example|--log-level|debug|--release-url|https://mirror/$(x)|"
+		"--server-cert-extra-sans|a.example,10.1.1.1|--server-cert-extra-sans|10.0.0.9,etcd.example|--log-level|debug|" +
+		"--release-url|https://mirror/$(x)|"
 	want := "download|--version|3.5.35|--release-url|https://mirror/$(x)|--download-connect-timeout|30s|--log-level|debug|\n" +
 		"init|" + named + "--download-connect-timeout|30s|\n" +
 		"join|https://e|" + named + "\n" +
@@ -121,12 +130,13 @@ func TestBytes(t *testing.T) {
 		file bootstrapv1.File
 		want string
 	}{
-		"Latin-1":         {bootstrapv1.File{Content: "Caf\xe9\n"}, "Caf\xe9\n"},
-		"UTF-8":           {bootstrapv1.File{Content: "Café\r\n\x00\u0085"}, "Café\r\n\x00\u0085"},
-		"gzip":            {bootstrapv1.File{Content: packed.String(), Encoding: bootstrapv1.Gzip}, "hello\n"},
-		"not encoded":     {bootstrapv1.File{Content: packed.String()}, packed.String()},
-		"base64":          {bootstrapv1.File{Content: "aGk=", Encoding: bootstrapv1.Base64}, "hi"},
-		"gzip and base64": {bootstrapv1.File{Content: base64.StdEncoding.EncodeToString(packed.Bytes()), Encoding: bootstrapv1.GzipBase64}, "hello\n"},
+		"Latin-1":     {bootstrapv1.File{Content: "Caf\xe9\n"}, "Caf\xe9\n"},
+		"UTF-8":       {bootstrapv1.File{Content: "Café\r\n\x00\u0085"}, "Café\r\n\x00\u0085"},
+		"gzip":        {bootstrapv1.File{Content: packed.String(), Encoding: bootstrapv1.Gzip}, "hello\n"},
+		"not encoded": {bootstrapv1.File{Content: packed.String()}, packed.String()},
+		"base64":      {bootstrapv1.File{Content: "aGk=", Encoding: bootstrapv1.Base64}, "hi"},
+		"gzip and base64": {bootstrapv1.File{Content: base64.StdEncoding.EncodeToString(packed.Bytes()), Encoding: bootstrapv1.GzipBase64},
+			"hello\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.file.Path = "/etc/motd"
@@ -162,7 +172,8 @@ func TestValidate(t *testing.T) {
 		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "3.6.16", EtcdadmArgs: map[string]string{"version": "v3.6.16"}}, ""},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "v3.5.35"}, ""},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "3.4.9"}, "spec.version: Invalid value: \"3.4.9\": a version of etcd from 3.5 on"},
-		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "3.6.1", EtcdadmArgs: map[string]string{"version": "3.6.2"}}, "spec.etcdadmArgs[version]: Invalid value: \"3.6.2\": the field beside"},
+		{bootstrapv1alpha1.EtcdadmConfigSpec{Version: "3.6.1", EtcdadmArgs: map[string]string{"version": "3.6.2"}},
+			"spec.etcdadmArgs[version]: Invalid value: \"3.6.2\": the field beside"},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{ReleaseURL: "ftp://a"}, "spec.releaseURL: Invalid value"},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{ReleaseURL: "https://a/b?c=d&e"}, "spec.releaseURL: Invalid value"},
 		{bootstrapv1alpha1.EtcdadmConfigSpec{Format: "toml"}, "spec.format: Unsupported value"},
@@ -185,8 +196,11 @@ func TestValidate(t *testing.T) {
 		{files(bootstrapv1.File{Path: "/a", Content: "x", Permissions: "rw-r--r--"}), "spec.files[0].permissions: Invalid value"},
 		{files(bootstrapv1.File{Path: "/a", Content: "x", Permissions: "0640"}), ""},
 		{files(bootstrapv1.File{Path: "/a", Content: "x", ContentFormat: "Template"}), "spec.files[0].contentFormat: Unsupported value"},
-		{bootstrapv1alpha1.EtcdadmConfigSpec{Users: []bootstrapv1.User{{Name: "a", Passwd: "hash", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "s"}}}}}, "spec.users[0]: Forbidden: passwd and passwdFrom"},
-		{bootstrapv1alpha1.EtcdadmConfigSpec{Proxy: bootstrapv1alpha1.ProxySpec{HTTPSProxy: "socks://user:secret@a"}}, "spec.proxy.httpsProxy: Forbidden: a URL with http or https is accepted"},
+		{bootstrapv1alpha1.EtcdadmConfigSpec{Users: []bootstrapv1.User{{Name: "a", Passwd: "hash",
+			PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "s"}}}}},
+			"spec.users[0]: Forbidden: passwd and passwdFrom"},
+		{bootstrapv1alpha1.EtcdadmConfigSpec{Proxy: bootstrapv1alpha1.ProxySpec{HTTPSProxy: "socks://user:secret@a"}},
+			"spec.proxy.httpsProxy: Forbidden: a URL with http or https is accepted"},
 	} {
 		wrong := Validate(&test.spec, field.NewPath("spec"))
 		if (len(wrong) > 0) != (test.want != "") || len(wrong) > 1 || len(wrong) == 1 && !strings.HasPrefix(wrong[0].Error(), test.want) {
@@ -200,7 +214,8 @@ func TestValidate(t *testing.T) {
 func TestWithoutKeys(t *testing.T) {
 	spec := bootstrapv1alpha1.EtcdadmConfigSpec{}
 	data, err := CloudConfig(Member{
-		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")}, Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
+		Name: "e-1", Role: Init, Spec: &spec, Authority: KeyPair{Cert: []byte("ca\n"), Key: []byte("ca key\n")},
+		Client: KeyPair{Cert: []byte("client\n"), Key: []byte("client key\n")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +237,8 @@ func TestWithoutKeys(t *testing.T) {
 	if err != nil || !had || string(earlier) != want {
 		t.Errorf("of data without the authority's key: %t, %v:\n%s", had, err, earlier)
 	}
-	for name, other := range map[string][]byte{"once more": got, "others'": []byte("## template: jinja\n#cloud-config\nother: {}\n"), "none": nil} {
+	for name, other := range map[string][]byte{"once more": got, "others'": []byte("## template: jinja\n#cloud-config\nother: {}\n"),
+		"none": nil} {
 		if left, had, err := WithoutKeys(other); err != nil || had || string(left) != string(other) {
 			t.Errorf("%s: %t, %v:\n%s", name, had, err, left)
 		}

@@ -45,13 +45,15 @@ func TestIgnition(t *testing.T) {
 	_ = w.Close()
 	m := joiner(bootstrapv1alpha1.EtcdadmConfigSpec{
 		Format:             bootstrapv1alpha1.Ignition,
-		PreEtcdadmCommands: []string{"echo \"a: b\" # c", "one\ntwo"}, EtcdadmInstallCommands: []string{"install etcdadm"}, PostEtcdadmCommands: []string{"after"},
+		PreEtcdadmCommands: []string{"echo \"a: b\" # c", "one\ntwo"}, EtcdadmInstallCommands: []string{"install etcdadm"},
+		PostEtcdadmCommands: []string{"after"},
 		Files: []bootstrapv1.File{
 			{Path: "/etc/x", Content: "x\n", Permissions: "0640", Owner: "anna:etcd", Append: ptr.To(true)},
 			{Path: "/etc/bytes", Content: "Caf\xe9\x00"}, {Path: "/etc/packed", Content: packed.String(), Encoding: bootstrapv1.Gzip},
 			{Path: "/etc/encoded", Content: "aGk=", Encoding: bootstrapv1.Base64},
 		},
-		Users: []bootstrapv1.User{{Name: "anna.b", Sudo: "ALL=(ALL) NOPASSWD:ALL", Groups: "a, b", Passwd: "hash", SSHAuthorizedKeys: []string{"ssh-ed25519 A"}}},
+		Users: []bootstrapv1.User{{Name: "anna.b", Sudo: "ALL=(ALL) NOPASSWD:ALL", Groups: "a, b", Passwd: "hash",
+			SSHAuthorizedKeys: []string{"ssh-ed25519 A"}}},
 		NTP:   bootstrapv1.NTP{Servers: []string{"ntp.example", "ntp2.example"}},
 		Proxy: bootstrapv1alpha1.ProxySpec{HTTPSProxy: "http://p:3128"},
 	})
@@ -72,7 +74,8 @@ func TestIgnition(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", path, contents[path], want)
 		}
 	}
-	for path, mode := range map[string]int{authorityKey: 0o600, scriptFile: 0o700, commandsFile: 0o700, "/etc/x": 0o640, "/etc/bytes": 0o644, "/etc/sudoers.d/quorate-anna_b": 0o440} {
+	for path, mode := range map[string]int{authorityKey: 0o600, scriptFile: 0o700, commandsFile: 0o700, "/etc/x": 0o640, "/etc/bytes": 0o644,
+		"/etc/sudoers.d/quorate-anna_b": 0o440} {
 		if got := files[path].Mode; got == nil || *got != mode {
 			t.Errorf("%s has the mode %v, want %o", path, got, mode)
 		}
@@ -82,18 +85,21 @@ func TestIgnition(t *testing.T) {
 		t.Errorf("/etc/x is %+v, /etc/packed %+v", x, files["/etc/packed"])
 	}
 	u := config.Passwd.Users
-	if len(u) != 1 || u[0].Name != "anna.b" || ptr.Deref(u[0].PasswordHash, "") != "hash" || !slices.Equal(u[0].Groups, []types.Group{"a", "b"}) || len(u[0].SSHAuthorizedKeys) != 1 {
+	if len(u) != 1 || u[0].Name != "anna.b" || ptr.Deref(u[0].PasswordHash, "") != "hash" ||
+		!slices.Equal(u[0].Groups, []types.Group{"a", "b"}) || len(u[0].SSHAuthorizedKeys) != 1 {
 		t.Errorf("users are %+v", u)
 	}
 	units := config.Systemd.Units
-	if len(units) != 2 || units[0].Name != unitName || !ptr.Deref(units[0].Enabled, false) || units[1].Name != "systemd-timesyncd.service" || !ptr.Deref(units[1].Enabled, false) {
+	if len(units) != 2 || units[0].Name != unitName || !ptr.Deref(units[0].Enabled, false) || units[1].Name != "systemd-timesyncd.service" ||
+		!ptr.Deref(units[1].Enabled, false) {
 		t.Errorf("units are %+v", units)
 	}
 }
 
 // TestIgnitionOnce: the unit begins once in the life of a machine, as cloud-init does, whether it ends well or not.
 func TestIgnitionOnce(t *testing.T) {
-	for _, line := range []string{"ConditionPathExists=!" + commandsRan, "ExecStartPre=/usr/bin/touch " + commandsRan, "ExecStart=" + commandsFile} {
+	for _, line := range []string{"ConditionPathExists=!" + commandsRan, "ExecStartPre=/usr/bin/touch " + commandsRan,
+		"ExecStart=" + commandsFile} {
 		if !strings.Contains(unitText, "\n"+line+"\n") {
 			t.Errorf("the unit has no line %s", line)
 		}
@@ -104,7 +110,8 @@ func TestIgnitionOnce(t *testing.T) {
 	}
 	h := newHost(t)
 	h.write(unitName, strings.ReplaceAll(unitText, commandsFile, "/bin/true"))
-	if out, err := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no", filepath.Join(h.dir, unitName)).CombinedOutput(); err != nil {
+	if out, err := exec.Command(analyze, "verify", "--man=no", "--recursive-errors=no",
+		filepath.Join(h.dir, unitName)).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

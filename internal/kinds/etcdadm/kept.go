@@ -39,8 +39,11 @@ func RefuseKept(kept conversion.Kept, at *field.Path) field.ErrorList {
 		"use an image of another operating system and the format cloud-config"
 	refuse(kept.Format == v1beta1.Bottlerocket, "format", noBottlerocket)
 	refuse(kept.BottlerocketConfig != nil, "bottlerocketConfig", noBottlerocket)
-	refuse(kept.RegistryMirror != nil, "registryMirror", "Quorate's etcd machines pull no images: leave it out, and set cloudInitConfig.etcdReleaseURL for a mirror of etcd's archives")
-	refuse(kept.CipherSuites != "", "cipherSuites", "Quorate's etcdadm has no such flag: leave it out, or write a drop-in of etcd.service that sets ETCD_CIPHER_SUITES with files")
-	refuse(len(kept.CertBundles) > 0, "certBundles", "Quorate does not install certificates: write them with files, and run update-ca-certificates in preEtcdadmCommands")
+	refuse(kept.RegistryMirror != nil, "registryMirror",
+		"Quorate's etcd machines pull no images: leave it out, and set cloudInitConfig.etcdReleaseURL for a mirror of etcd's archives")
+	refuse(kept.CipherSuites != "", "cipherSuites",
+		"Quorate's etcdadm has no such flag: leave it out, or write a drop-in of etcd.service that sets ETCD_CIPHER_SUITES with files")
+	refuse(len(kept.CertBundles) > 0, "certBundles",
+		"Quorate does not install certificates: write them with files, and run update-ca-certificates in preEtcdadmCommands")
 	return all
 }

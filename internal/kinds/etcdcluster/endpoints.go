@@ -27,7 +27,7 @@ func handOver(t *observe.View, status *v1alpha1.EtcdClusterStatus) {
 	case static == "" && atRest(t):
 		status.Endpoints = status.Members
 	case replacedAll(t) && (static == "" || t.Facts.Want.Refused.Reason == notFollowed):
-		// Of a static endpoint that a member beside them cannot be reached at: whoever is led there would refuse its certificate.
+		// Of a static endpoint that a member beside them cannot be reached at: a client that is led there would refuse its certificate.
 		status.Endpoints = strings.Join(memberURLs(t, isUpToDate), ",")
 	}
 	// Once a control plane may use it, it stays ready: what it waits for from then on, the conditions say.
@@ -37,12 +37,13 @@ func handOver(t *observe.View, status *v1alpha1.EtcdClusterStatus) {
 }
 
 // atRest reports whether the members' own addresses can be handed over: they are those that are wanted and stay, so that a control
-// plane follows a rollout once and not with every member. What is refused replaces nobody. Before it is known whether the infrastructure
+// plane follows a rollout once and not with every member. A refused spec replaces no machine. Before it is known whether the infrastructure
 // offers an endpoint, as after a move, nothing is handed over.
 func atRest(t *observe.View) bool {
 	outdated := slices.ContainsFunc(t.Facts.Machines, func(m plan.Machine) bool { return m.Outdated != "" })
 	refused := t.Facts.Want.Refused.Reason
-	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas && (!outdated || refused != "" && refused != notFollowed)
+	return offerKnown(t) && t.Assessed.Settled && len(t.Machines) == t.Facts.Want.Replicas &&
+		(!outdated || refused != "" && refused != notFollowed)
 }
 
 // replacedAll reports whether the members that stay after a rollout are all there, beside the last of those that they replace: a

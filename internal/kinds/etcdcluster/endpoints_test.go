@@ -22,7 +22,8 @@ func (w *world) controlPlaneMachine(name, endpoints string) {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name, Labels: machine.Labels("demo")}
 	m, config := &clusterv1.Machine{ObjectMeta: meta}, &bootstrapv1.KubeadmConfig{ObjectMeta: meta}
 	m.Spec.ClusterName = "demo"
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+		Name: name}
 	config.Spec.ClusterConfiguration.Etcd.External.Endpoints = strings.Split(endpoints, ",")
 	w.create(m)
 	w.create(config)
@@ -49,10 +50,12 @@ func TestLastKnownStays(t *testing.T) {
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.15" })
 	for _, waits := range []string{"demo-cp-1", "demo-cp-2"} {
 		p := w.settle()
-		if p.Reason != "EndpointsNotFollowed" || w.voters() != "demo-etcd-3 demo-etcd-4 demo-etcd-5 demo-etcd-6" && w.voters() != "demo-etcd-1 demo-etcd-4 demo-etcd-5 demo-etcd-6" {
+		if p.Reason != "EndpointsNotFollowed" || w.voters() != "demo-etcd-3 demo-etcd-4 demo-etcd-5 demo-etcd-6" &&
+			w.voters() != "demo-etcd-1 demo-etcd-4 demo-etcd-5 demo-etcd-6" {
 			t.Fatalf("told is %+v, voters are %s", p, w.voters())
 		}
-		if !strings.Contains(p.Message, "machine "+waits+" of the control plane looks for etcd at https://10.0.0.1:2379, ") || !strings.Contains(p.Message, "is left") {
+		if !strings.Contains(p.Message, "machine "+waits+" of the control plane looks for etcd at https://10.0.0.1:2379, ") ||
+			!strings.Contains(p.Message, "is left") {
 			t.Errorf("told is %s, and it waits for %s", p.Message, waits)
 		}
 		if got := w.etcd().Status; got.Endpoints != then456 || !ptr.Deref(got.Ready, false) {
@@ -208,10 +211,12 @@ func TestCertificateExpires(t *testing.T) {
 		w.members[i].CertificateEnd = now.Add(time.Duration(40+i) * day)
 	}
 	w.rest()
-	if got := w.config("demo-etcd-2").Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]; got != now.Add(41*day).UTC().Format(time.RFC3339) {
+	if got := w.config("demo-etcd-2").Annotations[clusterv1.MachineCertificatesExpiryDateAnnotation]; got != now.Add(41*day).UTC().Format(
+		time.RFC3339) {
 		t.Errorf("recorded is %q", got)
 	}
-	if first := w.etcd().Status.CertificateExpiry; !first.Date.Time.Equal(now.Add(40*day)) || first.Machine != "demo-etcd-1" || first.Component != "etcd" {
+	if first := w.etcd().Status.CertificateExpiry; !first.Date.Time.Equal(now.Add(40*day)) || first.Machine != "demo-etcd-1" ||
+		first.Component != "etcd" {
 		t.Errorf("the first to expire is %+v", first)
 	}
 	w.members[1].CertificateEnd = now.Add(29 * day)

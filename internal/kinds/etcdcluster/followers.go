@@ -34,7 +34,8 @@ func waitForFollowers(ctx context.Context, t *observe.Observer) error {
 	for _, u := range users {
 		if last := lastKnown(t.View, u.endpoints); last != nil && mayGo(t.View, last) {
 			t.Refuse(plan.Refusal{Reason: notFollowed, Replaceable: true, Message: fmt.Sprintf(
-				"machine %s of the control plane looks for etcd at %s, where only %s is left: that stays until the control plane has replaced its machine",
+				"machine %s of the control plane looks for etcd at %s, where only %s is left: that stays until the control plane has replaced its "+
+					"machine",
 				u.machine, strings.Join(u.endpoints, ", "), last.Name)})
 			return nil
 		}

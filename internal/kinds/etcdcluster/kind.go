@@ -126,8 +126,8 @@ func (k *Kind) Want(*observe.View) observe.Own {
 	return observe.Own{Surroundings: k, Bootstraps: k, Wanted: k}
 }
 
-// Look implements group.Kind: whether members of the wanted version can join, of which version new ones are, whether control planes
-// must follow first, and whether anything must go before an EtcdCluster that is being deleted.
+// Look implements group.Kind. It finds out whether members of the wanted version can join, and of which version new ones are.
+// Control planes may have to follow first, and other machines to go before an EtcdCluster that is being deleted.
 func (*Kind) Look(ctx context.Context, t observe.Seen) error {
 	if text := leap(Version(of(t.View)), versions(t.View)); text != "" {
 		t.Refuse(plan.Refusal{Reason: "InvalidVersionChange", Message: "spec.version: " + text, Replaceable: true})

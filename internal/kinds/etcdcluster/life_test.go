@@ -93,7 +93,8 @@ func TestDowngrade(t *testing.T) {
 	w := grown(t, 3)
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.5.35" })
 	w.rest()
-	want := "enable 3.5, cancel, promote demo-etcd-4, remove demo-etcd-2, promote demo-etcd-5, remove demo-etcd-3, promote demo-etcd-6, lead demo-etcd-6, remove demo-etcd-1"
+	want := "enable 3.5, cancel, promote demo-etcd-4, remove demo-etcd-2, promote demo-etcd-5, remove demo-etcd-3, promote demo-etcd-6, " +
+		"lead demo-etcd-6, remove demo-etcd-1"
 	if got := strings.Join(w.done, ", "); got != want || w.most != 4 {
 		t.Errorf("done with up to %d machines\n%s, want\n%s", w.most, got, want)
 	}
@@ -118,7 +119,8 @@ func TestDowngradeTakenBack(t *testing.T) {
 	}
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.6.16" })
 	w.rest()
-	if got := strings.Join(w.done, ", "); got != "enable 3.5, cancel" || w.keeps() != "3.6" || w.voters() != "demo-etcd-1 demo-etcd-2 demo-etcd-3" {
+	if got := strings.Join(w.done, ", "); got != "enable 3.5, cancel" || w.keeps() != "3.6" || w.voters() != "demo-etcd-1 demo-etcd-2 "+
+		"demo-etcd-3" {
 		t.Errorf("done is %s, data are of %s, voters %s", got, w.keeps(), w.voters())
 	}
 	w.lagging = map[string]bool{}
@@ -145,14 +147,17 @@ func TestMade(t *testing.T) {
 	for _, o := range []client.Object{m, config, local} {
 		w.get("demo-etcd-1", o)
 		has := o.GetLabels()
-		if has[v1alpha1.MachineLabel] != "demo-etcd" || has[clusterv1.ClusterNameLabel] != "demo" || has["rack"] != "7" || has[clusterv1.WatchLabel] != "mine" || has[clusterv1.MachineControlPlaneNameLabel] != "" {
+		if has[v1alpha1.MachineLabel] != "demo-etcd" || has[clusterv1.ClusterNameLabel] != "demo" || has["rack"] != "7" ||
+			has[clusterv1.WatchLabel] != "mine" || has[clusterv1.MachineControlPlaneNameLabel] != "" {
 			t.Errorf("%T has the labels %v", o, has)
 		}
 	}
-	if machine.IsControlPlane(m) || !metav1.IsControlledBy(m, w.etcd()) || !machine.HasHook(m) || m.Spec.Version != "" || m.Spec.ClusterName != "demo" {
+	if machine.IsControlPlane(m) || !metav1.IsControlledBy(m, w.etcd()) || !machine.HasHook(m) || m.Spec.Version != "" ||
+		m.Spec.ClusterName != "demo" {
 		t.Errorf("the Machine is %+v, %+v", m.ObjectMeta, m.Spec)
 	}
-	if ref := m.Spec.Bootstrap.ConfigRef; ref.Kind != "EtcdadmConfig" || ref.APIGroup != bootstrapv1alpha1.GroupVersion.Group || ref.Name != m.Name {
+	if ref := m.Spec.Bootstrap.ConfigRef; ref.Kind != "EtcdadmConfig" || ref.APIGroup != bootstrapv1alpha1.GroupVersion.Group ||
+		ref.Name != m.Name {
 		t.Errorf("its bootstrap is %+v", ref)
 	}
 	if config.Spec.Version != "v3.6.16" || len(config.Spec.PreEtcdadmCommands) != 1 {
@@ -167,7 +172,8 @@ func TestMade(t *testing.T) {
 func TestMetadataInPlace(t *testing.T) {
 	w := grown(t, 1)
 	w.change(func(e *v1alpha1.EtcdCluster) {
-		e.Spec.MachineTemplate.ObjectMeta = clusterv1.ObjectMeta{Labels: map[string]string{"rack": "7"}, Annotations: map[string]string{"note": "x"}}
+		e.Spec.MachineTemplate.ObjectMeta = clusterv1.ObjectMeta{Labels: map[string]string{"rack": "7"},
+			Annotations: map[string]string{"note": "x"}}
 		e.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(60))
 		e.Spec.MachineTemplate.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Mine"}}
 	})
@@ -235,8 +241,10 @@ func TestMemberBehindItsBack(t *testing.T) {
 
 // mark says that a machine is to be replaced, as a MachineHealthCheck does.
 func mark(m *clusterv1.Machine) {
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Broken", Message: "broken"})
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "WaitingForRemediation"})
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Broken",
+		Message: "broken"})
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason: "WaitingForRemediation"})
 }
 
 // TestRepair: a machine whose member is silent is replaced when it is marked, and told of.
@@ -279,7 +287,8 @@ func TestAdoption(t *testing.T) {
 		w.update(&m)
 		config := &bootstrapv1alpha1.EtcdadmConfig{}
 		w.get(m.Name, config)
-		config.Labels, config.Spec.Version = map[string]string{"mine": ""}, map[string]string{"demo-etcd-1": "3.6.16", "demo-etcd-2": "v3.6.16"}[m.Name]
+		config.Labels, config.Spec.Version = map[string]string{"mine": ""},
+			map[string]string{"demo-etcd-1": "3.6.16", "demo-etcd-2": "v3.6.16"}[m.Name]
 		w.update(config)
 	}
 	w.restart()
@@ -289,7 +298,8 @@ func TestAdoption(t *testing.T) {
 	}
 	for _, m := range w.machines() {
 		config := &bootstrapv1alpha1.EtcdadmConfig{}
-		if w.get(m.Name, config); !metav1.IsControlledBy(&m, w.etcd()) || !machine.HasHook(&m) || config.Labels[v1alpha1.MachineLabel] != "demo-etcd" || m.Labels[v1alpha1.MachineLabel] != "demo-etcd" {
+		if w.get(m.Name, config); !metav1.IsControlledBy(&m, w.etcd()) || !machine.HasHook(&m) ||
+			config.Labels[v1alpha1.MachineLabel] != "demo-etcd" || m.Labels[v1alpha1.MachineLabel] != "demo-etcd" {
 			t.Errorf("Machine %s has %+v, its configuration %v", m.Name, m.ObjectMeta, config.Labels)
 		}
 	}
@@ -298,9 +308,11 @@ func TestAdoption(t *testing.T) {
 // TestUnadoptable: beside a machine that cannot be adopted nothing is begun, and the message says why.
 func TestUnadoptable(t *testing.T) {
 	w := grown(t, 1)
-	other := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", v1alpha1.MachineLabel: "demo-etcd"}}}
+	other := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", v1alpha1.MachineLabel: "demo-etcd"}}}
 	other.Spec.ClusterName = "demo"
-	other.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "other"}
+	other.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig",
+		Name: "other"}
 	w.create(other)
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Replicas = ptr.To(int32(3)) })
 	if p := w.settle(); len(w.machines()) != 2 || !strings.Contains(p.Message, "other") || !strings.Contains(p.Message, "EtcdadmConfig") {
@@ -331,7 +343,8 @@ func TestNoTemplate(t *testing.T) {
 	e := testEtcd(1)
 	e.Spec.InfrastructureTemplate.Name = "nowhere"
 	w := newWorld(t, e)
-	if p := w.settle(); len(w.machines()) > 0 || !strings.Contains(p.Message, `spec.infrastructureTemplate: there is no LocalMachineTemplate "nowhere"`) {
+	if p := w.settle(); len(w.machines()) > 0 ||
+		!strings.Contains(p.Message, `spec.infrastructureTemplate: there is no LocalMachineTemplate "nowhere"`) {
 		t.Errorf("told is %+v", p)
 	}
 }

@@ -42,7 +42,8 @@ func TestRecorded(t *testing.T) {
 			cp.Finalizers = nil
 			w.update(cp)
 			folder := cmp.Or(os.Getenv(releases.Environment), t.TempDir())
-			if err := releases.Record(t.Context(), w.client, folder, name, "internal/kinds/etcdcluster "+t.Name()+", in memory", client.ObjectKey{Namespace: "default", Name: "demo"}); err != nil {
+			if err := releases.Record(t.Context(), w.client, folder, name, "internal/kinds/etcdcluster "+t.Name()+", in memory",
+				client.ObjectKey{Namespace: "default", Name: "demo"}); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -44,7 +44,8 @@ func TestStatus(t *testing.T) {
 	if ptr.Deref(status.Ready, false) || status.Endpoints != "" {
 		t.Errorf("one of three votes, ready is %v, and a control plane would be made for %q", status.Ready, status.Endpoints)
 	}
-	if status.Members != "https://10.0.0.1:2379" || status.InitMachineAddress != "10.0.0.1" || !ptr.Deref(status.Initialized, false) || *status.ReadyReplicas != 1 {
+	if status.Members != "https://10.0.0.1:2379" || status.InitMachineAddress != "10.0.0.1" || !ptr.Deref(status.Initialized, false) ||
+		*status.ReadyReplicas != 1 {
 		t.Errorf("one of three votes, and the status is %+v", status)
 	}
 	w.lagging = map[string]bool{}
@@ -54,7 +55,8 @@ func TestStatus(t *testing.T) {
 	if !ptr.Deref(status.Ready, false) || status.Endpoints != all || status.Members != all {
 		t.Errorf("ready is %v, endpoints %q, members %q", status.Ready, status.Endpoints, status.Members)
 	}
-	if *status.Replicas != 3 || *status.ReadyReplicas != 3 || *status.AvailableReplicas != 3 || *status.UpToDateReplicas != 3 || status.ObservedGeneration != 1 {
+	if *status.Replicas != 3 || *status.ReadyReplicas != 3 || *status.AvailableReplicas != 3 || *status.UpToDateReplicas != 3 ||
+		status.ObservedGeneration != 1 {
 		t.Errorf("counted are %+v", status)
 	}
 	if status.Selector != v1alpha1.MachineLabel+"=demo-etcd" || status.Version != "v3.6.16" {
@@ -74,13 +76,15 @@ func TestReadyStays(t *testing.T) {
 	w.silence("demo-etcd-1")
 	w.settle()
 	status := w.etcd().Status
-	if !ptr.Deref(status.Ready, false) || *status.ReadyReplicas != 2 || status.Endpoints != w.told[0] || status.Members != "https://10.0.0.2:2379,https://10.0.0.3:2379" {
+	if !ptr.Deref(status.Ready, false) || *status.ReadyReplicas != 2 || status.Endpoints != w.told[0] ||
+		status.Members != "https://10.0.0.2:2379,https://10.0.0.3:2379" {
 		t.Errorf("one of three is silent, and the status is %+v", status)
 	}
 	w.silence("demo-etcd-2")
 	w.silence("demo-etcd-3")
 	w.settle()
-	if got := w.etcd().Status; !ptr.Deref(got.Ready, false) || got.Endpoints != w.told[0] || got.Members != status.Members || !ptr.Deref(got.Initialized, false) {
+	if got := w.etcd().Status; !ptr.Deref(got.Ready, false) || got.Endpoints != w.told[0] || got.Members != status.Members ||
+		!ptr.Deref(got.Initialized, false) {
 		t.Errorf("nobody answers, and the status is %+v", got)
 	}
 }
@@ -123,7 +127,8 @@ func TestLeavingMember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := w.etcd().Status.Members; got != "https://10.0.0.1:2379,https://10.0.0.2:2379" || w.voters() != "demo-etcd-1 demo-etcd-2 demo-etcd-3" {
+	if got := w.etcd().Status.Members; got != "https://10.0.0.1:2379,https://10.0.0.2:2379" || w.voters() != "demo-etcd-1 demo-etcd-2 "+
+		"demo-etcd-3" {
 		t.Errorf("members are %s, voters %s", got, w.voters())
 	}
 }
@@ -348,13 +353,15 @@ func TestVersions(t *testing.T) {
 		{"v3.6.16", "v3.5.26 v3.5.26 v3.5.35", ""},
 		{"v3.6.16", "v3.5.26 v3.6.16", ""},
 		{"v3.5.35", "v3.4.30", ""},
-		{"v3.6.16", "v3.5.25", "v3.6.16 must be v3.5.26 or later of 3.5 first: a member has v3.5.25, and 3.6 treats voters of that version as learners"},
+		{"v3.6.16", "v3.5.25", "v3.6.16 must be v3.5.26 or later of 3.5 first: a member has v3.5.25, and 3.6 treats voters of that version as " +
+			"learners"},
 		{"v3.6.16", "v3.5.25 v3.6.16", "must be v3.5.26 or later of 3.5 first"},
 		{"v3.6.16", "v3.4.30", "v3.6.16 must be v3.5: a member has v3.4.30, and etcd changes by one minor version at a time"},
 		{"v3.7.0", "v3.5.35 v3.6.16", "must be v3.6: a member has v3.5.35, and etcd changes by one minor version at a time"},
 		{"v3.5.35", "v3.6.16", ""},
 		{"v3.5.26", "v3.5.35 v3.6.16", ""},
-		{"v3.5.25", "v3.6.16", "v3.5.25 must be v3.5.26 or later of 3.5: a member has v3.6.16, and 3.6 treats voters of that version as learners"},
+		{"v3.5.25", "v3.6.16",
+			"v3.5.25 must be v3.5.26 or later of 3.5: a member has v3.6.16, and 3.6 treats voters of that version as learners"},
 		{"v3.5.25", "v3.5.26", ""},
 		{"v3.6.25", "v3.7.0", ""},
 		{"v3.4.30", "v3.5.35", "v3.4.30 must be a version of etcd from v3.5 on"},
@@ -380,7 +387,8 @@ func TestRefusedVersion(t *testing.T) {
 	w.told = w.told[len(w.told)-1:]
 	w.change(func(e *v1alpha1.EtcdCluster) { e.Spec.Version = "3.7.0" })
 	p := w.settle()
-	if p.Reason != "InvalidVersionChange" || !strings.HasPrefix(p.Message, "spec.version: v3.7.0 must be v3.6: a member has v3.5.26") || w.most != 3 {
+	if p.Reason != "InvalidVersionChange" || !strings.HasPrefix(p.Message, "spec.version: v3.7.0 must be v3.6: a member has v3.5.26") ||
+		w.most != 3 {
 		t.Fatalf("told is %+v, machines are %s", p, w.names())
 	}
 	w.silence("demo-etcd-2")
@@ -428,7 +436,8 @@ func TestPublish(t *testing.T) {
 			t.Fatalf("without an authority there is %s", name)
 		}
 	}
-	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), metav1.OwnerReference{APIVersion: "v1", Kind: "EtcdCluster", Name: "demo-etcd", UID: "etcd-uid"}); err != nil {
+	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), metav1.OwnerReference{APIVersion: "v1", Kind: "EtcdCluster",
+		Name: "demo-etcd", UID: "etcd-uid"}); err != nil {
 		t.Fatal(err)
 	}
 	w.restart()
@@ -464,7 +473,8 @@ func TestPublish(t *testing.T) {
 // TestUnpublishedBefore: nothing is published before there is a member.
 func TestUnpublishedBefore(t *testing.T) {
 	w := newWorld(t, testEtcd(1))
-	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), metav1.OwnerReference{APIVersion: "v1", Kind: "EtcdCluster", Name: "demo-etcd", UID: "etcd-uid"}); err != nil {
+	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), metav1.OwnerReference{APIVersion: "v1", Kind: "EtcdCluster",
+		Name: "demo-etcd", UID: "etcd-uid"}); err != nil {
 		t.Fatal(err)
 	}
 	w.lagging["all"] = true
@@ -488,7 +498,9 @@ func TestInfrastructureReadInEachTurn(t *testing.T) {
 func TestSpec(t *testing.T) {
 	e := testEtcd(3)
 	got := New().Spec(e)
-	if !got.Policy.EtcdOnly || !got.Policy.Learners || got.Policy.Surge != 1 || got.Policy.MaxReplacements != 0 || got.Policy.MaxParallel != 0 || got.Policy.Overlap || got.Policy.Repair.Most != -1 || got.Etcd != plan.EtcdOurs || !got.HoldsQuorum || got.Domains != nil {
+	if !got.Policy.EtcdOnly || !got.Policy.Learners || got.Policy.Surge != 1 || got.Policy.MaxReplacements != 0 ||
+		got.Policy.MaxParallel != 0 || got.Policy.Overlap || got.Policy.Repair.Most != -1 || got.Etcd != plan.EtcdOurs || !got.HoldsQuorum ||
+		got.Domains != nil {
 		t.Errorf("by default it is %+v", got)
 	}
 	e.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromInt32(0))
@@ -499,7 +511,9 @@ func TestSpec(t *testing.T) {
 	e.Spec.Approval.MaxReplacementsPerDay = ptr.To(int32(3))
 	e.Spec.MachineTemplate.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Mine"}}
 	got = New().Spec(e)
-	if got.Policy.Surge != 0 || got.Policy.MemberAdd != 2*time.Hour || got.Policy.MaxParallel != 1 || !got.Policy.Overlap || got.Policy.MaxReplacements != 3 || got.Policy.Repair.Most != 2 || strings.Join(got.Domains, " ") != "a b" || len(got.ReadinessGates) != 1 {
+	if got.Policy.Surge != 0 || got.Policy.MemberAdd != 2*time.Hour || got.Policy.MaxParallel != 1 || !got.Policy.Overlap ||
+		got.Policy.MaxReplacements != 3 || got.Policy.Repair.Most != 2 || strings.Join(got.Domains, " ") != "a b" ||
+		len(got.ReadinessGates) != 1 {
 		t.Errorf("it is %+v", got)
 	}
 	e.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.FromString("0"))
@@ -514,7 +528,8 @@ func TestSecondEtcd(t *testing.T) {
 	first.Name, first.UID, first.CreationTimestamp = "the-first", "first-uid", metav1.Unix(1, 0)
 	first.Finalizers = nil
 	w := newWorld(t, testEtcd(1), first)
-	if p := w.settle(); p.Reason != "AnotherEtcdCluster" || !strings.Contains(p.Message, "EtcdCluster the-first keeps the etcd of Cluster demo") || len(w.machines()) != 0 {
+	if p := w.settle(); p.Reason != "AnotherEtcdCluster" ||
+		!strings.Contains(p.Message, "EtcdCluster the-first keeps the etcd of Cluster demo") || len(w.machines()) != 0 {
 		t.Fatalf("%+v, machines %s", p, w.names())
 	}
 	if err := w.client.Delete(t.Context(), first); err != nil {

@@ -91,14 +91,15 @@ func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	}
 	infrastructure, err := t.Find(ctx, machine.InfrastructureRef, ref)
 	if refused := machine.Refused(err); refused != nil {
-		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: "spec.infrastructureRef of Cluster " + t.Cluster.Name + ": " + refused.Error()})
+		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: "spec.infrastructureRef of Cluster " + t.Cluster.Name + ": " +
+			refused.Error()})
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("looking for an endpoint for etcd: %w", err)
 	}
 	if infrastructure == nil {
-		return nil // it comes: nobody is made before
+		return nil // it comes: no machine is made before
 	}
 	m.endpoint, _, _ = unstructured.NestedString(infrastructure.Object, "status", "etcdEndpoint", "host")
 	if port, _, _ := unstructured.NestedInt64(infrastructure.Object, "status", "etcdEndpoint", "port"); m.endpoint != "" && port > 0 {
@@ -115,7 +116,8 @@ func refuseSecond(ctx context.Context, t *observe.Observer) error {
 	keeper, err := otherKeeper(ctx, t)
 	if keeper != "" {
 		t.Refuse(plan.Refusal{Reason: "AnotherEtcdCluster", Message: fmt.Sprintf(
-			"EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one: delete EtcdCluster %s", keeper, t.Cluster.Name, t.Object.GetName())})
+			"EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one: delete EtcdCluster %s", keeper, t.Cluster.Name,
+			t.Object.GetName())})
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 // TakeDown implements group.Kind: the order in which a cluster goes, workers, control plane, etcd. Cluster API deletes the control plane
 // only when all other Machines of a Cluster are gone, those of etcd among them, and the control plane needs etcd to the end. So the
-// last two are deleted here, once nobody else is left. An etcd cluster that was deleted first waits for the control plane, which is
+// last two are deleted here, once no other Machine is left. An etcd cluster that was deleted first waits for the control plane, which is
 // deleted here all the same.
 func (*Kind) TakeDown(ctx context.Context, t *act.Writer) error {
 	if t.Cluster.DeletionTimestamp.IsZero() {
@@ -46,7 +46,8 @@ func workersRemain(ctx context.Context, t *act.Writer) (bool, error) {
 		return true, err
 	}
 	all := &clusterv1.MachineList{}
-	if err := t.Cache.List(ctx, all, client.InNamespace(t.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
+	if err := t.Cache.List(ctx, all, client.InNamespace(t.Cluster.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: t.Cluster.Name}); err != nil {
 		return true, fmt.Errorf("listing the Machines of cluster %s: %w", t.Cluster.Name, err)
 	}
 	for i := range all.Items {

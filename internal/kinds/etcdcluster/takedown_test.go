@@ -14,7 +14,8 @@ import (
 
 // machineOf is a Machine of a cluster that is not etcd's.
 func machineOf(cluster, name string, labels ...string) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}}}
 	for _, label := range labels {
 		m.Labels[label] = ""
 	}
@@ -45,8 +46,10 @@ func (w *world) alive() string {
 // peopled is a world with a worker, a MachinePool and a machine of the control plane, beside those of another cluster.
 func peopled(t *testing.T) *world {
 	t.Helper()
-	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
-	return grown(t, 3, pool, machineOf("demo", "cp-1", clusterv1.MachineControlPlaneLabel), machineOf("demo", "worker"), machineOf("other", "stranger"))
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pool",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	return grown(t, 3, pool, machineOf("demo", "cp-1", clusterv1.MachineControlPlaneLabel), machineOf("demo", "worker"),
+		machineOf("other", "stranger"))
 }
 
 // finish lets the control plane go at last.
@@ -100,7 +103,8 @@ func (w *world) rested(t *testing.T, want string) {
 	if got := w.alive(); got != want {
 		t.Fatalf("%s remain, want %s: %+v", got, want, p)
 	}
-	if e := w.etcd(); !e.DeletionTimestamp.IsZero() && (p.Step != string(plan.Wait) || p.Reason != "WorkersRemain" || !strings.Contains(p.Message, "cp-1")) {
+	if e := w.etcd(); !e.DeletionTimestamp.IsZero() && (p.Step != string(plan.Wait) || p.Reason != "WorkersRemain" ||
+		!strings.Contains(p.Message, "cp-1")) {
 		t.Errorf("etcd waits, and told is %+v", p)
 	}
 }
@@ -113,7 +117,8 @@ func TestEtcdDeletedAlone(t *testing.T) {
 	w.told = w.told[len(w.told)-1:]
 	w.remove(testEtcd(1))
 	w.restart() // what the infrastructure offers is not read any more
-	if p := w.settle(); p.Reason != "WorkersRemain" || !strings.Contains(p.Message, "cp-1") || len(w.told) != 1 || w.voters() != "demo-etcd-1" {
+	if p := w.settle(); p.Reason != "WorkersRemain" || !strings.Contains(p.Message, "cp-1") || len(w.told) != 1 ||
+		w.voters() != "demo-etcd-1" {
 		t.Errorf("told is %+v, endpoints were %v", p, w.told)
 	}
 }

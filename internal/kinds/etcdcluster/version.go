@@ -69,9 +69,11 @@ func leapFrom(oldest, newest, want version.Version) string {
 	case skips(want, newest):
 		return skipped(want, newest, newest.Minor-1)
 	case version.CompareMinor(want, newest) < 0 && isEarly35(want):
-		return fmt.Sprintf("%s must be %s or later of 3.5: a member has %s, and 3.6 treats voters of that version as learners", want, last35, newest)
+		return fmt.Sprintf("%s must be %s or later of 3.5: a member has %s, and 3.6 treats voters of that version as learners", want, last35,
+			newest)
 	case version.CompareMinor(want, oldest) > 0 && isEarly35(oldest):
-		return fmt.Sprintf("%s must be %s or later of 3.5 first: a member has %s, and 3.6 treats voters of that version as learners", want, last35, oldest)
+		return fmt.Sprintf("%s must be %s or later of 3.5 first: a member has %s, and 3.6 treats voters of that version as learners", want,
+			last35, oldest)
 	}
 	return ""
 }

@@ -65,7 +65,7 @@ func observeFiles(ctx context.Context, t *observe.Observer) error {
 	return t.ObserveKubeadm(ctx, filesWanted(t.View, config))
 }
 
-// filesWanted is what kubeadm's files in the cluster shall say.
+// filesWanted is what kubeadm's files in the cluster must say.
 func filesWanted(t *observe.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm.Wanted {
 	annotations := t.Object.GetAnnotations()
 	_, skipProxy := annotations[upstream.SkipKubeProxyAnnotation]

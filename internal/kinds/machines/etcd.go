@@ -38,7 +38,7 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 	return v1alpha1.EtcdManagementNone
 }
 
-// recordManagement records that the cluster has an etcd authority, where nobody says who keeps the members.
+// recordManagement records that the cluster has an etcd authority, where nothing says who keeps the members.
 func recordManagement(ctx context.Context, t *act.Writer) error {
 	if cp := of(t.View); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil

@@ -162,10 +162,10 @@ func (k *Kind) Want(t *observe.View) observe.Own {
 }
 
 // wasActive reports whether the control plane has acted before: it controls machines, or has made one. Owner references and
-// annotations survive a restart and a move. Such a control plane goes on when somebody labels a Machine that nobody controls.
+// annotations survive a restart and a move. Such a control plane goes on when a user labels a Machine that has no controller.
 func wasActive(t *observe.View) bool { return len(t.Machines) > 0 || t.Facts.Group.LastMachine > 0 }
 
-// wouldAdopt reports whether there are machines that nobody controls.
+// wouldAdopt reports whether there are machines without a controller.
 func wouldAdopt(t *observe.View) bool {
 	for _, m := range t.Others {
 		if metav1.GetControllerOf(m) == nil {

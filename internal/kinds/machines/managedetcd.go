@@ -20,7 +20,7 @@ var (
 	configEndpoints = []string{"spec", "clusterConfiguration", "etcd", "external", "endpoints"}
 )
 
-// readManagedEtcd adds what whoever keeps the etcd on machines of its own says, and has kubeadm's machines made with it. Of other
+// readManagedEtcd adds what the EtcdCluster reports, if there is one, and has kubeadm's machines made with it. Of other
 // bootstrap providers nothing is known: they find the certificates in the cluster's secrets, and the endpoints are their template's to say.
 func readManagedEtcd(ctx context.Context, t *observe.Observer) error {
 	ref := of(t.View).Spec.ManagedExternalEtcdRef
@@ -48,7 +48,7 @@ func readManagedEtcd(ctx context.Context, t *observe.Observer) error {
 	return nil
 }
 
-// etcdDrift says whether a machine was made with other endpoints of the managed etcd. While they are not known, none is. A machine that
+// etcdDrift reports whether a machine was made with other endpoints of the managed etcd. While they are not known, none is. A machine that
 // was not made with an external etcd has its data elsewhere: it is not replaced for this.
 func etcdDrift(t *observe.View, m *observe.Machine) []drift.Difference {
 	config, _ := m.Bootstrap.(*unstructured.Unstructured)

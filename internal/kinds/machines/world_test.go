@@ -258,7 +258,7 @@ func (w *world) join(name string) {
 	w.c.Memories.Of(key).Surveys.Drop()
 }
 
-// ready says whether a machine's Node is ready.
+// ready reports whether a machine's Node is ready.
 func (w *world) ready(name string, is corev1.ConditionStatus) {
 	for i := range w.view.Nodes {
 		if w.view.Nodes[i].Name == name {

@@ -18,7 +18,7 @@ import (
 // Unadoptable implements group.Kind.
 func (*Kind) Unadoptable(ctx context.Context, t *observe.Observer, m *clusterv1.Machine) (string, error) {
 	if !m.DeletionTimestamp.IsZero() {
-		return "", nil // it is let go of in good order, whatever it was made of
+		return "", nil // it is released in good order, whatever it was made of
 	}
 	config := m.Spec.Bootstrap.ConfigRef
 	if against := noKubeadmConfig(config); against != "" {

@@ -42,7 +42,7 @@ func fine() *group.Turn {
 	return s
 }
 
-// again reads the scene's facts anew, after the test has changed the objects.
+// again reads the scene's facts again, after the test has changed the objects.
 func renewed(s *group.Turn) *group.Turn {
 	o := s.Facts
 	n := begin(of(s.View), s.Cluster, s.Objects(), o.Workers, time.Now())

@@ -17,7 +17,7 @@ import (
 
 // kubeletLocalMode is the feature gate of kubeadm with which a joining kubelet
 // talks to the API server of its own machine. It is on by default from
-// v1.36, where the gate is gone, and must be asked for from v1.31: a kubelet
+// v1.36, where the gate is gone, and from v1.31 on it must be set. A kubelet
 // one minor version ahead of the other API servers may not talk to them.
 const kubeletLocalMode = "ControlPlaneKubeletLocalMode"
 

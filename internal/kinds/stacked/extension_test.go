@@ -374,7 +374,8 @@ func TestExtensionCannot(t *testing.T) {
 	}
 }
 
-// TestExtensionSilent: while nobody says whether a machine can be updated in place nothing is updated or replaced, and the reason is told.
+// TestExtensionSilent: while nobody reports whether a machine can be updated in place nothing is updated or replaced, and the reason is
+// told.
 func TestExtensionSilent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*world, *metal)

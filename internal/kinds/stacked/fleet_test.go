@@ -109,7 +109,7 @@ func (e fleetEtcd) Survey(ctx context.Context, _ []etcd.Target) etcd.Survey {
 		case <-ctx.Done():
 		case <-time.After(2 * time.Second):
 		}
-		return etcd.Survey{Why: "no member told its list of members"}
+		return etcd.Survey{Why: "no member returned its list of members"}
 	}
 	return etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: "demo-cp-1", Health: plan.Healthy, Leader: true}}}
 }

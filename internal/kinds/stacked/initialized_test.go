@@ -82,7 +82,7 @@ func TestLostStatus(t *testing.T) {
 				lose(w)
 				w.loseStatus()
 				seen := w.view
-				w.view = workload.View{Why: "nobody asked for a connection"}
+				w.view = workload.View{Why: "no connection was requested"}
 				w.use(w.client)
 				if err := w.client.Delete(context.Background(), w.machine("demo-cp-1")); err != nil {
 					t.Fatal(err)

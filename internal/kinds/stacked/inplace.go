@@ -32,8 +32,8 @@ func (*Kind) Desired(t *observe.View, m *observe.Machine) client.Object {
 	return after
 }
 
-// Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written anew, and not taken away until
-// it is known, as whoever finds no date goes on with the last one that it knew.
+// Record implements group.Kind. The upgrade has renewed the certificates: when they expire is written again, and not taken away until
+// it is known, since a reader that finds no date keeps the last one that it read.
 func (*Kind) Record(ctx context.Context, t *act.Writer, m *observe.Machine, after *clusterv1.Machine, goal drift.Goal) error {
 	record, known := goal.RecordOf(partsOf(m))
 	if _, annotated := after.Annotations[drift.RecordAnnotation]; annotated && known {
@@ -66,15 +66,15 @@ func (*Kind) Record(ctx context.Context, t *act.Writer, m *observe.Machine, afte
 // renewedTime is how long an API server may take to show its new certificate.
 const renewedTime = 3 * time.Second
 
-// redate writes anew when certificates expire, where an object says so and it is known.
+// redate writes again when certificates expire, where an object says so and it is known.
 func redate(object metav1.Object, end time.Time) {
 	if _, dated := object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation]; dated && !end.IsZero() {
 		object.GetAnnotations()[clusterv1.MachineCertificatesExpiryDateAnnotation] = end.UTC().Format(time.RFC3339)
 	}
 }
 
-// newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or nobody
-// recorded when the one before expires.
+// newEnd asks the API server of a machine that was upgraded when its certificate expires now. Zero: nothing was done on the node, or there
+// is no record of when the one before expires.
 func newEnd(ctx context.Context, t *act.Writer, m *observe.Machine) (time.Time, error) {
 	if t.Updates.Of(m.Name) == nil || partsOf(m).CertificatesEnd().IsZero() {
 		return time.Time{}, nil

@@ -40,7 +40,7 @@ func TestPermissionsAtRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := grown(t, 3)
 			w.permissions, w.forwarded = missing, forwarded
-			w.change(func(*controlplanev1.KubeadmControlPlane) {}) // the files are looked at anew
+			w.change(func(*controlplanev1.KubeadmControlPlane) {}) // the files are looked at again
 			w.forgetEtcd()
 			if p := w.live(); p.Step != string(plan.Nothing) || w.permissions != "" {
 				t.Errorf("it ends with %+v, missing %q", p, w.permissions)

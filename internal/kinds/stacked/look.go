@@ -30,7 +30,7 @@ func skips(kcp *controlplanev1.KubeadmControlPlane, phase string) bool {
 	return slices.Contains(kcp.Spec.KubeadmConfigSpec.InitConfiguration.SkipPhases, phase)
 }
 
-// wantedOf is what kubeadm's files in the cluster shall say.
+// wantedOf is what kubeadm's files in the cluster must say.
 func wantedOf(kcp *controlplanev1.KubeadmControlPlane, data kubeadm.ClusterData) kubeadm.Wanted {
 	_, skipProxy := kcp.Annotations[upstream.SkipKubeProxyAnnotation]
 	_, skipDNS := kcp.Annotations[upstream.SkipCoreDNSAnnotation]

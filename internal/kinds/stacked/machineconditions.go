@@ -65,7 +65,7 @@ func hasFailed(pod *corev1.Pod) bool {
 	return false
 }
 
-// nodeCondition tells whether kubeadm's label and taint are on the Node.
+// nodeCondition reports whether kubeadm's label and taint are on the Node.
 func nodeCondition(t *observe.View, m *observe.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
 	node := m.Node

@@ -75,8 +75,8 @@ func (w *world) recovery() *backupv1alpha1.EtcdRecovery {
 	return r
 }
 
-// TestRecovery: a control plane that lost its quorum is made again from a seed: the old machines go without their hooks, one machine gets data
-// of ours and not of the bootstrap provider, and the Nodes of the old machines go.
+// TestRecovery: a control plane that lost its quorum is made again from a seed: the old machines go without their hooks, one machine gets
+// data of ours and not of the bootstrap provider, and the Nodes of the old machines go.
 func TestRecovery(t *testing.T) {
 	rest := start(t, 3)
 	synctest.Test(t, func(t *testing.T) { recoversBySeed(t, rest.world(t)) })

@@ -210,7 +210,7 @@ func TestRepair(t *testing.T) {
 	if p := w.settle(); p.Step != string(plan.Wait) || !w.machine("demo-cp-5").DeletionTimestamp.IsZero() {
 		t.Errorf("after the last retry: %+v", p)
 	}
-	if c := conditions.Get(w.machine("demo-cp-5"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason || !strings.Contains(c.Message, "at most 1 shall be") {
+	if c := conditions.Get(w.machine("demo-cp-5"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason || !strings.Contains(c.Message, "maxRetry is 1") {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
 }

@@ -236,7 +236,8 @@ func TestCertificatesAvailable(t *testing.T) {
 		{"generated", false, nil, "True Available", ""},
 		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca: tls.crt is missing", "CertificatesInvalid"},
 		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})}, "False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
-		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", "CertificatesMissing"}, // for a second machine
+		// for a second machine
+		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", "CertificatesMissing"},
 		{"external etcd, nothing given", true, nil, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
 		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)}, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
 		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client: tls.key is missing", "CertificatesInvalid"},

@@ -19,7 +19,7 @@ import (
 )
 
 // TestStaleCache lets the cache lag behind the own creation of a Machine: no
-// decision may be made before it is seen, and the name must not be made up anew.
+// decision may be made before it is seen, and the name must not be made up again.
 func TestStaleCache(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()

@@ -42,7 +42,7 @@ func (e *slowEtcd) Survey(ctx context.Context, targets []etcd.Target) etcd.Surve
 		return etcd.Survey{Why: ctx.Err().Error()}
 	}
 	if e.silent {
-		return etcd.Survey{Why: "no member told its list of members"}
+		return etcd.Survey{Why: "no member returned its list of members"}
 	}
 	return e.world.Survey(ctx, targets)
 }
@@ -225,7 +225,7 @@ func TestForgottenWhileAsked(t *testing.T) {
 	})
 }
 
-// TestMissingIsReadRarely: turns in quick succession do not read all secrets anew because one is missing, which is for us to make.
+// TestMissingIsReadRarely: turns in quick succession do not read all secrets again because one is missing, which is for us to make.
 func TestMissingIsReadRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := testCluster()

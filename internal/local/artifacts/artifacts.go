@@ -1,6 +1,6 @@
 // Package artifacts makes everything that runs on a machine and in the management plane, from pinned sources, and keeps it
-// in a cache: Kubernetes, etcd, containerd, CNI plugins, CoreDNS, a pause program, container images of them under the names
-// that kubeadm expects, the manifests of Cluster API, and the providers that make a cluster a management cluster.
+// in a cache. That is Kubernetes, etcd, containerd, CNI plugins, CoreDNS, a pause program, and container images of them under the
+// names that kubeadm expects. It also makes the manifests of Cluster API, and the providers that make a cluster a management cluster.
 //
 // It knows how each of these is built and laid out. It does not know what a machine or a management plane does with
 // them. The pins are in the package artifacts at the root of the module; the cache is the package cache below.

@@ -208,7 +208,7 @@ func TestVersionsShareWhatTheyCan(t *testing.T) {
 	}
 }
 
-// What is made of other products must be made anew when these change, and cannot be made where these cannot.
+// What is made of other products must be made again when these change, and cannot be made where these cannot.
 func TestInputsReachWhatDependsOnThem(t *testing.T) {
 	products := func(m *maker) map[string]cache.Product {
 		return map[string]cache.Product{"images": m.images(), "machine": m.machine(), "management": m.management(), "store": m.store(nil)}

@@ -140,7 +140,7 @@ func (d *download) pause() error {
 	}
 }
 
-// readOnce reads from the connection, or a new one. Its watchdog runs while the server is waited for, not while the importer does something
+// readOnce reads from the connection, or a new one. Its watchdog runs while it waits for the server, not while the importer does something
 // else. An error closes the connection.
 func (d *download) readOnce(p []byte) (n int, err error) {
 	d.watchdog.Reset(stallTimeout)

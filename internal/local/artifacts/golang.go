@@ -109,7 +109,7 @@ func findToolchain(ctx context.Context) toolchain {
 	}
 }
 
-// tooOld tells whether a Go is from before 1.21: such a Go does not know that a go.mod may ask for a later one.
+// tooOld reports whether a Go is from before 1.21: such a Go does not know that a go.mod may ask for a later one.
 func tooOld(version string) bool {
 	var minor int
 	if _, err := fmt.Sscanf(version, "go1.%d", &minor); err != nil {

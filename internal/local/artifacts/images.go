@@ -24,9 +24,9 @@ type content struct {
 	programs []string // the first is the entry point
 	nft      bool     // also the host's nft, which kube-proxy runs
 	// tags are those by which any of the pinned versions of Kubernetes asks for it, where it has a version of
-	// its own: in the middle of an upgrade the pods of the older cluster start on newer machines.
+	// its own. In the middle of an upgrade the pods of the older cluster start on newer machines.
 	tags []string
-	// older: pods that ask for it by an older pinned version of Kubernetes, its own version, start too: in the middle of an upgrade those of
+	// older: pods that ask for it by an older pinned version of Kubernetes, its own version, start too. In the middle of an upgrade those of
 	// the older cluster are on newer machines, which without kube-proxy reach no Service.
 	older bool
 }
@@ -49,7 +49,7 @@ var common = []image.File{
 }
 
 // protocols are in the image of kube-proxy. Without their names nft lists the numbers: kube-proxy, restarted, adds what is there under its
-// name, and then deletes it as what nobody wants any more.
+// name, and then deletes it as something that is not wanted any more.
 var protocols = image.File{Path: "/etc/protocols", Mode: 0o644, Text: "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n"}
 
 // images returns the product of all images that kubeadm of this version asks for. The names come from kubeadm itself.

@@ -30,7 +30,7 @@ func (o Options) made(version string) *Set {
 	return nil
 }
 
-// whole says whether everything of the set is there.
+// whole reports whether everything of the set is there.
 func (s Set) whole() bool {
 	if s.Kubernetes == "" {
 		return false

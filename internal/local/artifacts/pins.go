@@ -15,8 +15,8 @@ import (
 
 const kubernetesPrefix = "kubernetes-"
 
-// DefaultVersion is the version of Kubernetes where none is asked for: the newest that all lives on machines are run with. A version that
-// is new to Quorate can be asked for before that.
+// DefaultVersion is the version of Kubernetes where the user names none: the newest that all lives on machines are run with. A version that
+// is new to Quorate can be named before that.
 const DefaultVersion = "v1.37.2"
 
 // Versions returns the versions of Kubernetes that can be had, newest first.

@@ -233,7 +233,7 @@ metadata:
 `
 
 // certManagerValues are what the chart's values are for manifests that are installed without Helm. The job that checks the
-// installation is left out: clusterctl checks it itself.
+// installation is missing: clusterctl checks it itself.
 // It runs on machines of the control plane too: a cluster that keeps itself may have no others.
 var certManagerValues = append([]string{"creator=static", "crds.enabled=true", "crds.keep=false", "startupapicheck.enabled=false"},
 	tolerated("", "webhook.", "cainjector.")...)

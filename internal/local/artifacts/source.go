@@ -32,7 +32,7 @@ type Bundle struct {
 	SHA256  string       // of the whole file, in hexadecimal digits; empty: not known. Only for a file or URL
 	Most    int64        // bytes that a URL may have; 0 means 8 GiB
 	Client  *http.Client // for URLs; nil means a default one
-	Warn    func(string) // is told of a bundle that is taken although nobody vouches for it; may be nil
+	Warn    func(string) // gets a warning about a bundle that is used without a signature; may be nil
 }
 
 // unverified warns of a bundle whose signature is not verified, and that has no checksum either: its programs run as root.
@@ -44,7 +44,7 @@ func (b Bundle) unverified(signed bool) {
 	if signed {
 		said = "is signed, and its signature is not verified without a public key (--public-key, QUORATE_BUNDLE_KEY)"
 	}
-	b.Warn(fmt.Sprintf("bundle %s %s: its programs, which run as root, are those of whoever made it", redacted(b.From), said))
+	b.Warn(fmt.Sprintf("bundle %s %s: the maker of the bundle chose its programs, which run as root", redacted(b.From), said))
 }
 
 // checksum matches a SHA-256 in hexadecimal digits.
@@ -120,7 +120,7 @@ func (b Bundle) open(ctx context.Context, cancel context.CancelCauseFunc, folder
 	return b.stream(ctx, cancel)
 }
 
-// checkSum checks the checksum that is given for what comes from a scheme.
+// checkSum checks the checksum of what comes from a scheme.
 func (b Bundle) checkSum(scheme string) error {
 	switch {
 	case b.SHA256 == "":
@@ -164,7 +164,7 @@ func (b Bundle) watched(ctx context.Context, cancel context.CancelCauseFunc) (io
 	return layer{ReadCloser: body, watchdog: watchdog}, nil
 }
 
-// layer is what a registry sends. Its watchdog runs while it is waited for, not while the importer does something else.
+// layer is what a registry sends. Its watchdog runs while the reader waits, not while the importer does something else.
 type layer struct {
 	io.ReadCloser
 	watchdog *time.Timer
@@ -177,7 +177,7 @@ func (l layer) Read(p []byte) (int, error) {
 	return l.ReadCloser.Read(p)
 }
 
-// bundleType is the media type of a bundle in a registry: it is the only layer of an image that nobody can run.
+// bundleType is the media type of a bundle in a registry: it is the only layer of an image that cannot be run.
 const bundleType = types.OCILayerZStd
 
 func parseReference(text string) (name.Tag, error) {

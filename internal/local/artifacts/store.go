@@ -39,7 +39,7 @@ func (m *maker) storeIfPossible(ctx context.Context, images []string) (string, e
 }
 
 // errNoStore is wrapped where a containerd cannot unpack images here, for example because overlayfs cannot stand on the
-// cache's file system. Whoever asked for progress has been told.
+// cache's file system. The progress has reported it.
 var errNoStore = errors.New("no prepared image store can be made here")
 
 // store returns the product of a containerd's root folder with all images.
@@ -209,7 +209,7 @@ func (c *containerd) wait(ctx context.Context) error {
 	}
 }
 
-var errEnded = errors.New("before it was told to")
+var errEnded = errors.New("before it was asked to")
 
 func (c *containerd) ctr(ctx context.Context, arguments ...string) error {
 	arguments = append([]string{"--address", c.socket, "--namespace", "k8s.io"}, arguments...)

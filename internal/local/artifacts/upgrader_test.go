@@ -13,7 +13,7 @@ import (
 	"github.com/quorate/quorate/internal/core/steps"
 )
 
-// TestEnsureUpgrader: the image has the upgrader as its entry point; it is made once, and anew for another upgrader or other programs.
+// TestEnsureUpgrader: the image has the upgrader as its entry point; it is made once, and again for another upgrader or other programs.
 func TestEnsureUpgrader(t *testing.T) {
 	dir := t.TempDir()
 	set := &Set{Kubernetes: "v1.36.3", Machine: filepath.Join(dir, "machine-1")}

@@ -19,8 +19,8 @@ import (
 	"github.com/quorate/quorate/internal/local/artifacts/cache"
 )
 
-// downloadsFolder is where bundles with a checksum are in the cache until all of them is there, under the names of their checksums: whoever
-// is interrupted goes on there.
+// downloadsFolder is where bundles with a checksum are in the cache until all of them is there, under the names of their checksums: an
+// interrupted download goes on there.
 const downloadsFolder = "downloads"
 
 // openFile opens a bundle that is a file, and compares it with its checksum.

@@ -15,14 +15,14 @@ const (
 	// pingEvery is how often a backend is asked whether it says anything at all.
 	pingEvery = 250 * time.Millisecond
 	// silentAfter is how long a backend says nothing, neither to a ping nor on any of its connections, before these are moved, while
-	// another answers pings. A host that freezes or is cut off resets no connection, so that clients would wait for it; and etcd, if
-	// that was its leader, elects another in one to two seconds, before which nobody could be served.
+	// another answers pings. A host that freezes or is cut off resets no connection, so that clients would wait for it. If it was
+	// etcd's leader, etcd elects another in one to two seconds, before which no client could be served.
 	silentAfter = time.Second
 	// lookSilent is how often it is looked whether one that owes an answer is silent for long enough.
 	lookSilent = 50 * time.Millisecond
 )
 
-// listenTo pings a member until ctx ends. Any answer will do: whether the member is ready is asked by watch, and what is not ready,
+// listenTo pings a member until ctx ends. Any answer will do: watch finds out whether the member is ready, and what is not ready,
 // as all members of etcd without a leader, is alive.
 func (p *pool) listenTo(ctx context.Context, m *member) {
 	transport := &http.Transport{
@@ -54,7 +54,7 @@ func (p *pool) listenTo(ctx context.Context, m *member) {
 	}
 }
 
-// pingURL is what is asked for: of an API server the check that depends on nothing else and waits in no queue; others say that there
+// pingURL is the path of the request: of an API server the check that depends on nothing else and waits in no queue; others say that there
 // is no such thing.
 func pingURL(b Backend) string {
 	u, err := url.Parse(cmp.Or(b.Probe, "https://"+b.Address))
@@ -107,7 +107,7 @@ func (p *pool) isOwed(now time.Time) bool {
 	return false
 }
 
-// isSilent reports whether nothing is heard of a member, while another has answered what it was asked long after this one was: that
+// isSilent reports whether nothing is heard of a member, while another has answered what it was asked long after this one was. That
 // one proves that it is not this process, or the whole host, that is too busy. The pool's mutex is held.
 func (p *pool) isSilent(m *member, now time.Time) bool {
 	if m.owes.IsZero() || now.Sub(m.owes) < silentAfter {

@@ -102,7 +102,7 @@ func readJSON(path string, into any) error {
 }
 
 // writeJSON replaces the file by renaming: readers in other processes never see half a file. It is not synced
-// to disk, since after a crash of the host it is written anew.
+// to disk, since after a crash of the host it is written again.
 func writeJSON(path string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package balancer is the TCP load balancer in front of the servers of one cluster, those of its API or those of its etcd, and
-// the form of the files through which it is told what to do and tells how it goes.
+// Package balancer is the TCP load balancer in front of the servers of one cluster, those of its API or those of its etcd. It
+// also has the form of the files for its configuration and its status.
 //
 // It knows backends by name and address, asks each for its health, and moves connections between them. It
 // does not know machines, Cluster API or who starts it: it reads a configuration file, and reads it again

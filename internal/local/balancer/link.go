@@ -86,7 +86,7 @@ func kernelInfo(c *net.TCPConn) (info *unix.TCPInfo, open bool) {
 	return info, err == nil && failed == nil
 }
 
-// quiet reports whether the backend spoke last, and that a moment ago, or nobody has for long.
+// quiet reports whether the backend spoke last, and that a moment ago, or neither side has for long.
 func quiet(asked, answered time.Duration) bool {
 	return answered >= answerIdle && answered < asked || min(asked, answered) >= drainIdle
 }

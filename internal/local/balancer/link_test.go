@@ -67,7 +67,8 @@ func TestLinkQuiet(t *testing.T) {
 	if _, err := client.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	becomes("a request that has come and is not passed on yet is younger than the answer", func(asked, answered time.Duration) bool { return asked < answered })
+	becomes("a request that has come and is not passed on yet is younger than the answer",
+		func(asked, answered time.Duration) bool { return asked < answered })
 	_ = near.Close()
 	if _, _, open := l.idle(); open || !l.quiet() {
 		t.Errorf("a connection that is closed: open %t, quiet %t", open, l.quiet())

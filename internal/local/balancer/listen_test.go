@@ -27,7 +27,8 @@ func TestListen(t *testing.T) {
 }
 
 func TestValidateFamilies(t *testing.T) {
-	for listen, want := range map[string]string{"10.0.0.1:6443": "", "[fd00::1]:6443": "", "[::ffff:10.0.0.1]:6443": "want an IP address and port", "fd00::1:6443": "want an IP address and port"} {
+	for listen, want := range map[string]string{"10.0.0.1:6443": "", "[fd00::1]:6443": "",
+		"[::ffff:10.0.0.1]:6443": "want an IP address and port", "fd00::1:6443": "want an IP address and port"} {
 		err := Config{Listen: listen, Backends: []Backend{{Name: "a", Address: "[fd00::2]:6443"}}}.Validate()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", listen, err, want)

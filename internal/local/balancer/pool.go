@@ -134,7 +134,7 @@ func (p *pool) observe(m *member, err error) {
 	} else if !m.silent {
 		m.fails++
 		m.health, m.why = Failing, err.Error()
-		// Where nobody listens there is no doubt, and no connection that could be spared.
+		// Where nothing listens there is no doubt, and no connection that could be spared.
 		if m.fails >= deadAfter || errors.Is(err, syscall.ECONNREFUSED) {
 			m.health = Unhealthy
 		}
@@ -237,7 +237,7 @@ func (p *pool) hasOther(m *member) bool {
 	})
 }
 
-// ends says whether all connections of a member have to go now, and whether those that are idle have, given whether
+// ends reports whether all connections of a member have to go now, and whether those that are idle have, given whether
 // there is another member for them.
 func (m *member) ends(elsewhere bool, now time.Time) (all, leaving bool) {
 	all = m.isLost(elsewhere)
@@ -280,7 +280,7 @@ func (p *pool) status() (all []BackendStatus, closing bool) {
 	return all, closing
 }
 
-// interval is how long to wait before the next probe: a backend that is not healthy is asked more often, since
+// interval is how long to wait before the next probe. A backend that is not healthy is asked more often, since
 // clients wait for it (kubeadm goes through the endpoint as soon as its own API server answers).
 func (p *pool) interval(m *member) time.Duration {
 	p.mu.Lock()

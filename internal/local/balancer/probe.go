@@ -50,7 +50,7 @@ func (p *pool) watch(ctx context.Context, m *member) {
 	}
 }
 
-// stay follows no redirect: a member is asked, and nobody to whom it points.
+// stay follows no redirect: a member is asked, and no server to which it points.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // ask returns nil when the server says at the URL that it is ready.
@@ -70,7 +70,7 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	}
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusUnauthorized:
-		// Unauthorized: it was told to serve nobody without a name, and serves.
+		// Unauthorized: it is set to refuse anonymous requests, and serves.
 		return nil
 	default:
 		return fmt.Errorf("it answers %s%s", response.Status, failed(string(text)))

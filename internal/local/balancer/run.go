@@ -23,7 +23,7 @@ const (
 	// lookClosing is how often connections are looked at that are to be closed between two requests. It is no
 	// multiple of the times at which programs repeat what they do.
 	lookClosing = 17 * time.Millisecond
-	// orphaned is how long the configuration file may be missing before the process ends: nobody can want it any more.
+	// orphaned is how long the configuration file may be missing before the process ends: it cannot be wanted any more.
 	orphaned = 5 * time.Second
 	// connectTimeout is how long a backend may take to accept a connection. It is the kernel that accepts, on the same host.
 	connectTimeout = 500 * time.Millisecond
@@ -132,8 +132,8 @@ func (s *server) closeDoomed() {
 	}
 }
 
-// reload reads the configuration if it changed. One that cannot be used changes nothing but the status. It says
-// whether the file has been missing for so long that nobody wants the endpoint.
+// reload reads the configuration if it changed. One that cannot be used changes nothing but the status. It
+// reports whether the file has been missing for so long that the endpoint is not wanted any more.
 func (s *server) reload(ctx context.Context, now time.Time) (gone bool) {
 	id, err := identify(s.file)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *server) reload(ctx context.Context, now time.Time) (gone bool) {
 	s.seen = id
 	config, err := Load(s.file)
 	if err == nil && config.Listen != s.listen {
-		err = fmt.Errorf("endpoint configuration %s: listen is %q, and cannot change from %q while the process runs", s.file, config.Listen, s.listen)
+		err = fmt.Errorf("endpoint configuration %s: listen is %q, and cannot change from %q while the process runs", s.file, config.Listen,
+			s.listen)
 	}
 	if err != nil {
 		slog.Error("the new configuration is not used", "error", err)
@@ -247,7 +248,7 @@ func withoutCounts(s Status) Status {
 	return s
 }
 
-// listen does not need the address to be there already: whoever adds it to the host may come later, or again
+// listen does not need the address to be there already: it may be added to the host later, or again
 // after the host was booted.
 func listen(ctx context.Context, address string) (*net.TCPListener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {

@@ -363,7 +363,8 @@ func TestRunSaysWhatItCannotDo(t *testing.T) {
 		{"port in use", `{"listen":"` + taken.Addr().String() + `"}`, "address already in use"},
 		{"no JSON", `{`, "unexpected end of JSON"},
 		{"no address", `{"listen":"alpha:6443"}`, `listen is "alpha:6443", want an IP address and port`},
-		{"a name twice", `{"listen":"127.0.0.1:1","backends":[{"name":"a","address":"1.1.1.1:1"},{"name":"a","address":"1.1.1.2:1"}]}`, `backends[1].name is "a"`},
+		{"a name twice", `{"listen":"127.0.0.1:1","backends":[{"name":"a","address":"1.1.1.1:1"},{"name":"a","address":"1.1.1.2:1"}]}`,
+			`backends[1].name is "a"`},
 		{"no name", `{"listen":"127.0.0.1:1","backends":[{"address":"1.1.1.1:1"}]}`, "backends[0].name is empty"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func (s Status) Backend(name string) (BackendStatus, bool) {
 	return BackendStatus{}, false
 }
 
-// Drained says whether waiting for the backend of that name has an end: nothing is connected to it through the
+// Drained reports whether waiting for the backend of that name has an end: nothing is connected to it through the
 // endpoint and nothing will be, or its connections have no other backend to go to.
 func (s Status) Drained(name string) bool {
 	elsewhere, open := false, 0

@@ -56,7 +56,8 @@ func readUsers(c *Config, n named) error {
 	}
 	for _, item := range items {
 		if item.value.Kind == yaml.ScalarNode {
-			return item.unsupported("the user " + item.value.Value + " of the distribution does not exist on a local machine; write a user with its name and settings")
+			return item.unsupported("the user " + item.value.Value +
+				" of the distribution does not exist on a local machine; write a user with its name and settings")
 		}
 		u, err := readUser(item)
 		if err != nil {

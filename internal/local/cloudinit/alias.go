@@ -21,7 +21,8 @@ func checkAliases(root *yaml.Node) error {
 	m := measure{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	all, err := m.of(root)
 	if err == nil && (all.values > valueLimit || all.bytes > byteLimit) {
-		err = &SyntaxError{Reason: fmt.Sprintf("aliases repeat too much: the data stands for more than %d values or %d MiB", valueLimit, byteLimit>>20)}
+		err = &SyntaxError{Reason: fmt.Sprintf("aliases repeat too much: the data stands for more than %d values or %d MiB", valueLimit,
+			byteLimit>>20)}
 	}
 	return err
 }

@@ -54,7 +54,8 @@ func (c *Config) Apply(ctx context.Context, s System) *Failure {
 		return &Failure{Command: "users", Output: err.Error()}
 	}
 	if c.NTP != nil {
-		fmt.Fprintf(s.Log, "ntp: nothing to do, the clock is the host's (asked for: %s)\n", strings.Join(append(c.NTP.Servers, c.NTP.Pools...), " "))
+		fmt.Fprintf(s.Log, "ntp: nothing to do, the clock is the host's (asked for: %s)\n", strings.Join(append(c.NTP.Servers, c.NTP.Pools...),
+			" "))
 	}
 	if err := s.writeFiles(c.Files, true); err != nil {
 		return &Failure{Command: "write_files", Output: err.Error()}

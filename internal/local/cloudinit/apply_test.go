@@ -83,7 +83,8 @@ func TestOrder(t *testing.T) {
 	f := w.apply(t,
 		"runcmd: ['cat ROOT/made ROOT/late > ROOT/out; cut -d: -f1 ROOT/etc/passwd >> ROOT/out']",
 		"users: [{name: ops, no_create_home: true}]",
-		"write_files: [{path: /made, content: 'file ', append: true, permissions: '0600', owner: '"+me.Uid+"'}, {path: /late, content: \"late\\n\", defer: true}]",
+		"write_files: [{path: /made, content: 'file ', append: true, permissions: '0600', owner: '"+me.Uid+
+			"'}, {path: /late, content: \"late\\n\", defer: true}]",
 		"bootcmd: ['printf \"boot $INSTANCE_ID \" > ROOT/made']",
 		"hostname: other",
 	)
@@ -108,22 +109,26 @@ func TestFailures(t *testing.T) {
 		command string // empty: success
 		output  string
 	}{
-		"all well":                  {[]string{"runcmd: ['true', 'true']"}, "", ""},
-		"one fails":                 {[]string{"runcmd: ['echo earlier', 'echo why; false', 'echo later']"}, "echo why; false", "why"},
-		"silent":                    {[]string{"runcmd: ['exit 3']"}, "exit 3", "exit code 3"},
-		"not found":                 {[]string{"runcmd: [[no-such-program, x]]"}, "'no-such-program' 'x'", "not found"},
-		"syntax":                    {[]string{"runcmd: ['true', 'echo (']"}, "echo (", "rror"},
-		"variables go on":           {[]string{"runcmd: ['X=1; cd /', '[ \"$X$PWD\" = 1/ ]']"}, "", ""},
-		"block over items":          {[]string{"runcmd: ['if true; then', 'true', 'fi']"}, "", ""},
-		"output elsewhere":          {[]string{"runcmd: ['exec >/dev/null 2>&1', 'false']"}, "false", "exit code 1"},
-		"bootcmd":                   {[]string{"bootcmd: ['echo early; false']", "runcmd: ['true']"}, "echo early; false", "early"},
-		"sentinel":                  {[]string{"runcmd: ['false', '" + done + "', 'false']"}, "", ""},
-		"kubeadm fails":             {[]string{"runcmd: ['false', 'echo kubeadm; false && echo success > ROOT" + Sentinel + "', 'echo later; false']"}, "echo kubeadm; false && echo success > ROOT" + Sentinel, "kubeadm"},
-		"ends before the sentinel":  {[]string{"runcmd: ['echo enough; exit 0', 'echo > ROOT" + Sentinel + "']"}, "echo > ROOT" + Sentinel, "without writing"},
-		"fails before the sentinel": {[]string{"runcmd: ['echo enough; exit 9', 'echo > ROOT" + Sentinel + "']"}, "echo enough; exit 9", "enough"},
-		"nobody of that name":       {[]string{"write_files: [{path: /a, owner: 'nobody-here:root'}]"}, "write_files", "nobody-here"},
-		"file in a file":            {[]string{"write_files: [{path: /a, content: x}, {path: /a/b}]"}, "write_files", "/a/b"},
-		"colours are left out":      {[]string{`runcmd: ["printf '\\033[0;32mgreen\\033[0m'; false"]`}, `printf '\033[0;32mgreen\033[0m'; false`, "green"},
+		"all well":         {[]string{"runcmd: ['true', 'true']"}, "", ""},
+		"one fails":        {[]string{"runcmd: ['echo earlier', 'echo why; false', 'echo later']"}, "echo why; false", "why"},
+		"silent":           {[]string{"runcmd: ['exit 3']"}, "exit 3", "exit code 3"},
+		"not found":        {[]string{"runcmd: [[no-such-program, x]]"}, "'no-such-program' 'x'", "not found"},
+		"syntax":           {[]string{"runcmd: ['true', 'echo (']"}, "echo (", "rror"},
+		"variables go on":  {[]string{"runcmd: ['X=1; cd /', '[ \"$X$PWD\" = 1/ ]']"}, "", ""},
+		"block over items": {[]string{"runcmd: ['if true; then', 'true', 'fi']"}, "", ""},
+		"output elsewhere": {[]string{"runcmd: ['exec >/dev/null 2>&1', 'false']"}, "false", "exit code 1"},
+		"bootcmd":          {[]string{"bootcmd: ['echo early; false']", "runcmd: ['true']"}, "echo early; false", "early"},
+		"sentinel":         {[]string{"runcmd: ['false', '" + done + "', 'false']"}, "", ""},
+		"kubeadm fails": {[]string{"runcmd: ['false', 'echo kubeadm; false && echo success > ROOT" + Sentinel +
+			"', 'echo later; false']"}, "echo kubeadm; false && echo success > ROOT" + Sentinel, "kubeadm"},
+		"ends before the sentinel": {[]string{"runcmd: ['echo enough; exit 0', 'echo > ROOT" + Sentinel + "']"}, "echo > ROOT" + Sentinel,
+			"without writing"},
+		"fails before the sentinel": {[]string{"runcmd: ['echo enough; exit 9', 'echo > ROOT" + Sentinel + "']"}, "echo enough; exit 9",
+			"enough"},
+		"nobody of that name": {[]string{"write_files: [{path: /a, owner: 'nobody-here:root'}]"}, "write_files", "nobody-here"},
+		"file in a file":      {[]string{"write_files: [{path: /a, content: x}, {path: /a/b}]"}, "write_files", "/a/b"},
+		"colours are left out": {[]string{`runcmd: ["printf '\\033[0;32mgreen\\033[0m'; false"]`}, `printf '\033[0;32mgreen\033[0m'; false`,
+			"green"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -150,12 +155,15 @@ func TestFailures(t *testing.T) {
 // TestUnits: units that commands write are noticed, wherever they lie and whoever links to them; what enabling built-in
 // units leaves is no unit.
 func TestUnits(t *testing.T) {
-	const wants = "mkdir -p ROOT/etc/systemd/system/multi-user.target.wants; ln -s /lib/systemd/system/kubelet.service ROOT/etc/systemd/system/multi-user.target.wants/"
+	const wants = "mkdir -p ROOT/etc/systemd/system/multi-user.target.wants; ln -s /lib/systemd/system/kubelet.service " +
+		"ROOT/etc/systemd/system/multi-user.target.wants/"
 	for name, c := range map[string]struct{ command, found string }{
-		"nothing":     {"true", ""},
-		"a link":      {wants, ""},
-		"drop-in":     {wants + "; mkdir ROOT/etc/systemd/system/kubelet.service.d; echo > ROOT/etc/systemd/system/kubelet.service.d/20.conf", "/etc/systemd/system/kubelet.service.d/20.conf"},
-		"of etcd":     {wants + "; mkdir ROOT/etc/systemd/system/etcd.service.d; for f in etcd.service etcd.service.d/1.conf; do echo > ROOT/etc/systemd/system/$f; done", ""},
+		"nothing": {"true", ""},
+		"a link":  {wants, ""},
+		"drop-in": {wants + "; mkdir ROOT/etc/systemd/system/kubelet.service.d; echo > ROOT/etc/systemd/system/kubelet.service.d/20.conf",
+			"/etc/systemd/system/kubelet.service.d/20.conf"},
+		"of etcd": {wants + "; mkdir ROOT/etc/systemd/system/etcd.service.d; for f in etcd.service etcd.service.d/1.conf; do echo > " +
+			"ROOT/etc/systemd/system/$f; done", ""},
 		"of one boot": {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service", "/run/systemd/system/agent.service"},
 		"else":        {"mkdir -p ROOT/etc/default ROOT/etc/systemd; echo > ROOT/etc/default/kubelet; echo > ROOT/etc/systemd/journald.conf", ""},
 		"fails":       {"mkdir -p ROOT/run/systemd/system; echo > ROOT/run/systemd/system/agent.service; false", ""},
@@ -205,7 +213,8 @@ func TestUsers(t *testing.T) {
 	}
 	w := newWorld(t)
 	for name, text := range map[string]string{
-		"passwd": "root:x:0:0:root:/root:/bin/bash\ntaken:x:1000:1000::/:/bin/sh\n", "group": "root:x:0:\nadm:x:4:syslog\n", "shadow": "root:*:::::::\n",
+		"passwd": "root:x:0:0:root:/root:/bin/bash\ntaken:x:1000:1000::/:/bin/sh\n", "group": "root:x:0:\nadm:x:4:syslog\n",
+		"shadow": "root:*:::::::\n",
 	} {
 		if err := os.WriteFile(filepath.Join(w.Root, "etc", name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -214,7 +223,8 @@ func TestUsers(t *testing.T) {
 	f := w.apply(t,
 		"groups: [{wheel: [root]}]",
 		"users:",
-		"- {name: ops, gecos: O, groups: 'adm, docker', shell: /bin/bash, ssh_authorized_keys: [ssh-ed25519 AAAA], sudo: 'ALL=(ALL) ALL', passwd: $6$x, lock_passwd: false}",
+		"- {name: ops, gecos: O, groups: 'adm, docker', shell: /bin/bash, ssh_authorized_keys: [ssh-ed25519 AAAA], sudo: 'ALL=(ALL) ALL', "+
+			"passwd: $6$x, lock_passwd: false}",
 		"- {name: daemon2, system: true, no_create_home: true}",
 		"- {name: root, groups: adm}",
 		"write_files: [{path: /owned, owner: '12:34'}, {path: /named, owner: 'ops:adm', defer: true}]",
@@ -223,8 +233,10 @@ func TestUsers(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for path, want := range map[string]string{
-		"etc/passwd":                        "root:x:0:0:root:/root:/bin/bash\ntaken:x:1000:1000::/:/bin/sh\nops:x:1001:1001:O:/home/ops:/bin/bash\ndaemon2:x:201:201::/home/daemon2:/bin/sh\n",
-		"etc/group":                         "root:x:0:\nadm:x:4:syslog,ops,root\nwheel:x:1000:root\nops:x:1001:\ndocker:x:1002:ops\ndaemon2:x:201:\n",
+		"etc/passwd": "root:x:0:0:root:/root:/bin/bash\ntaken:x:1000:1000::/:/bin/sh\n" +
+			"ops:x:1001:1001:O:/home/ops:/bin/bash\ndaemon2:x:201:201::/home/daemon2:/bin/sh\n",
+		"etc/group": "root:x:0:\nadm:x:4:syslog,ops,root\nwheel:x:1000:root\nops:x:1001:\n" +
+			"docker:x:1002:ops\ndaemon2:x:201:\n",
 		"etc/shadow":                        "root:*:::::::\nops:$6$x::0:99999:7:::\ndaemon2:!::0:99999:7:::\n",
 		"home/ops/.ssh/authorized_keys":     "ssh-ed25519 AAAA\n",
 		"etc/sudoers.d/90-cloud-init-users": "ops ALL=(ALL) ALL\n",
@@ -233,7 +245,8 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", path, got, want)
 		}
 	}
-	for path, mode := range map[string]os.FileMode{"home/ops/.ssh": 0o700, "home/ops/.ssh/authorized_keys": 0o600, "etc/sudoers.d/90-cloud-init-users": 0o440} {
+	for path, mode := range map[string]os.FileMode{"home/ops/.ssh": 0o700, "home/ops/.ssh/authorized_keys": 0o600,
+		"etc/sudoers.d/90-cloud-init-users": 0o440} {
 		if info, err := os.Stat(filepath.Join(w.Root, path)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v, want %v", path, info, err, mode)
 		}

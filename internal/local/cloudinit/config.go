@@ -82,7 +82,7 @@ type User struct {
 	Name, Gecos, Home, Shell string
 	// Password is a hash as /etc/shadow has it; empty: none.
 	Password string
-	// Locked: nobody logs in with the password.
+	// Locked: the password allows no login.
 	Locked bool
 	// Inactive is the number of days after a password's end; empty: none.
 	Inactive     string

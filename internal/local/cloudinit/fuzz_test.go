@@ -15,7 +15,8 @@ func FuzzParse(f *testing.F) {
 		"#cloud-config\n",
 		cloudConfig("write_files:", "- path: /a", "  content: |", "    x", "  permissions: '0640'", "  owner: root:root", "  encoding: base64"),
 		jinja("hostname: '{{ ds.meta_data.local_hostname }}'", "runcmd:", "- [a, b]", "- c"),
-		cloudConfig("users:", "- name: a", "  sudo: [x]", "  groups: a,b", "  inactive: true", "  uid: 12", "groups:", "- g: [a]", "- h", "ntp: {enabled: true, servers: [a]}"),
+		cloudConfig("users:", "- name: a", "  sudo: [x]", "  groups: a,b", "  inactive: true", "  uid: 12", "groups:", "- g: [a]", "- h",
+			"ntp: {enabled: true, servers: [a]}"),
 		cloudConfig("a: &a [*a]", "runcmd: &x", "- *x"),
 		cloudConfig("write_files: &w", "- <<: *w"),
 		jinjaHeader + "\n{% raw %}{% endraw %}\n#cloud-config\n",
@@ -49,7 +50,8 @@ func FuzzParse(f *testing.F) {
 // FuzzApply carries out accounts and files on whatever the machine's own files of accounts hold: nothing panics, and nothing
 // is written outside of its root.
 func FuzzApply(f *testing.F) {
-	users := cloudConfig("groups: [b: [a]]", "users:", "- {name: a, ssh_authorized_keys: [k], groups: b, sudo: x, homedir: /../h}", "write_files:", "- {path: /../b, content: x, owner: 'a:a', defer: true}")
+	users := cloudConfig("groups: [b: [a]]", "users:", "- {name: a, ssh_authorized_keys: [k], groups: b, sudo: x, homedir: /../h}",
+		"write_files:", "- {path: /../b, content: x, owner: 'a:a', defer: true}")
 	f.Add([]byte(users), []byte("root:x:0:0:root:/root:/bin/sh\n"), []byte("root:x:0::::\n"))
 	f.Add([]byte(users), []byte("a:x:\n:\n"), []byte("b\n"))
 	f.Fuzz(func(t *testing.T, data, passwd, group []byte) {

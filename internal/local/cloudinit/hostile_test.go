@@ -58,8 +58,9 @@ func TestContentIsBounded(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"one file":       {[]string{"write_files:", "- {path: /a, encoding: gz+b64, content: " + zeros(64<<20) + "}"}, "more than 16 MiB"},
-		"many files":     {[]string{"write_files:", "- &f {path: /a, encoding: gz+b64, content: " + zeros(16<<20) + "}", "- *f", "- *f", "- *f", "- *f"}, "more than 64 MiB"},
+		"one file": {[]string{"write_files:", "- {path: /a, encoding: gz+b64, content: " + zeros(64<<20) + "}"}, "more than 16 MiB"},
+		"many files": {[]string{"write_files:", "- &f {path: /a, encoding: gz+b64, content: " + zeros(16<<20) + "}", "- *f", "- *f", "- *f",
+			"- *f"}, "more than 64 MiB"},
 		"aliases":        {[]string{"runcmd:", "- &l " + list, strings.Repeat("- *l\n", 200)}, "aliases"},
 		"alias of alias": {[]string{"runcmd: &l", "- *l"}, "contains itself"},
 	} {

@@ -55,7 +55,8 @@ func document(data []byte, meta Meta) (string, error) {
 		return "", &UnsupportedError{Directive: "compressed user data", Line: 1, Why: "it must be plain cloud-config"}
 	}
 	if !utf8.Valid(data) {
-		return "", &SyntaxError{Line: firstBadLine(data), Reason: "the data is not UTF-8 text: a file with other bytes needs an encoding, such as base64"}
+		return "", &SyntaxError{Line: firstBadLine(data), Reason: "the data is not UTF-8 text: a file with other bytes needs an encoding, such " +
+			"as base64"}
 	}
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	first, _, _ := strings.Cut(text, "\n")

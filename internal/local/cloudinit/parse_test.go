@@ -21,17 +21,20 @@ func TestParseFiles(t *testing.T) {
 		lines []string
 		want  File
 	}{
-		"plain":         {[]string{"- path: /a", "  content: hi"}, File{Content: []byte("hi"), Mode: 0o644}},
-		"block":         {[]string{"- path: /a", "  content: |", "    one", "    two"}, File{Content: []byte("one\ntwo\n"), Mode: 0o644}},
-		"base64":        {[]string{"- path: /a", "  encoding: base64", "  content: |", "    aG", "    k="}, File{Content: []byte("hi"), Mode: 0o644}},
+		"plain": {[]string{"- path: /a", "  content: hi"}, File{Content: []byte("hi"), Mode: 0o644}},
+		"block": {[]string{"- path: /a", "  content: |", "    one", "    two"}, File{Content: []byte("one\ntwo\n"), Mode: 0o644}},
+		"base64": {[]string{"- path: /a", "  encoding: base64", "  content: |", "    aG", "    k="},
+			File{Content: []byte("hi"), Mode: 0o644}},
 		"binary":        {[]string{"- path: /a", "  content: !!binary |", "    Y2Fm", "    6Q=="}, File{Content: []byte("caf\xe9"), Mode: 0o644}},
 		"b64":           {[]string{"- path: /a", "  encoding: b64", "  content: aGk="}, File{Content: []byte("hi"), Mode: 0o644}},
 		"mode":          {[]string{"- path: /a", "  permissions: '0600'"}, File{Content: []byte{}, Mode: 0o600}},
 		"mode unquoted": {[]string{"- path: /a", "  permissions: 0640"}, File{Content: []byte{}, Mode: 0o640}},
 		"sticky":        {[]string{"- path: /a", "  permissions: '1777'"}, File{Content: []byte{}, Mode: 0o777 | fs.ModeSticky}},
-		"owner":         {[]string{"- path: /a", "  owner: root:adm", "  append: true", "  defer: yes"}, File{Content: []byte{}, Mode: 0o644, Owner: "root:adm", Append: true, Deferred: true}},
-		"beside units":  {[]string{"- path: /a", "  content: /etc/systemd/system/x.service"}, File{Content: []byte("/etc/systemd/system/x.service"), Mode: 0o644}},
-		"null content":  {[]string{"- path: /a", "  content:"}, File{Content: []byte{}, Mode: 0o644}},
+		"owner": {[]string{"- path: /a", "  owner: root:adm", "  append: true", "  defer: yes"},
+			File{Content: []byte{}, Mode: 0o644, Owner: "root:adm", Append: true, Deferred: true}},
+		"beside units": {[]string{"- path: /a", "  content: /etc/systemd/system/x.service"},
+			File{Content: []byte("/etc/systemd/system/x.service"), Mode: 0o644}},
+		"null content": {[]string{"- path: /a", "  content:"}, File{Content: []byte{}, Mode: 0o644}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Parse([]byte(cloudConfig(append([]string{"write_files:"}, c.lines...)...)), meta)
@@ -134,15 +137,17 @@ func TestRefused(t *testing.T) {
 		line            int
 		says            string
 	}{
-		"disk_setup":     {cloudConfig("runcmd: [a]", "disk_setup:", "  sda: {layout: true}"), "disk_setup", 4, "no disks"},
-		"fs_setup":       {cloudConfig("fs_setup: []"), "fs_setup", 2, "no disks"},
-		"mounts":         {cloudConfig("mounts:", "- [a, b]"), "mounts", 3, "no disks"},
-		"packages":       {cloudConfig("packages: [vim]"), "packages", 2, "its host"},
-		"unheard of":     {cloudConfig("chef: {}"), "chef", 2, "write_files"},
-		"empty unheard":  {cloudConfig("swap:"), "swap", 2, "memory"},
-		"file's source":  {cloudConfig("write_files:", "- path: /a", "  source: {uri: x}"), "write_files[0].source", 4, "path"},
-		"drop-in":        {cloudConfig("write_files:", "- content: x", "  path: /etc/systemd/system/kubelet.service.d/20-flags.conf"), "write_files[0].path", 4, "/etc/systemd/system/kubelet.service.d/20-flags.conf: a local machine has no systemd"},
-		"unit":           {cloudConfig("write_files:", "- path: /a", "- path: /usr/lib/../lib/systemd/system/agent.service"), "write_files[1].path", 4, "KUBELET_EXTRA_ARGS, to /etc/default/kubelet"},
+		"disk_setup":    {cloudConfig("runcmd: [a]", "disk_setup:", "  sda: {layout: true}"), "disk_setup", 4, "no disks"},
+		"fs_setup":      {cloudConfig("fs_setup: []"), "fs_setup", 2, "no disks"},
+		"mounts":        {cloudConfig("mounts:", "- [a, b]"), "mounts", 3, "no disks"},
+		"packages":      {cloudConfig("packages: [vim]"), "packages", 2, "its host"},
+		"unheard of":    {cloudConfig("chef: {}"), "chef", 2, "write_files"},
+		"empty unheard": {cloudConfig("swap:"), "swap", 2, "memory"},
+		"file's source": {cloudConfig("write_files:", "- path: /a", "  source: {uri: x}"), "write_files[0].source", 4, "path"},
+		"drop-in": {cloudConfig("write_files:", "- content: x", "  path: /etc/systemd/system/kubelet.service.d/20-flags.conf"),
+			"write_files[0].path", 4, "/etc/systemd/system/kubelet.service.d/20-flags.conf: a local machine has no systemd"},
+		"unit": {cloudConfig("write_files:", "- path: /a", "- path: /usr/lib/../lib/systemd/system/agent.service"),
+			"write_files[1].path", 4, "KUBELET_EXTRA_ARGS, to /etc/default/kubelet"},
 		"user's setting": {cloudConfig("users:", "- name: a", "- name: b", "  ssh_import_id: [x]"), "users[1].ssh_import_id", 5, "settings"},
 		"default user":   {cloudConfig("users:", "- default"), "users[0]", 3, "does not exist"},
 		"ntp client":     {cloudConfig("ntp: {ntp_client: chrony}"), "ntp.ntp_client", 2, "clock"},
@@ -199,7 +204,8 @@ func TestEtcdUnit(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	for _, file := range []string{"/etc/systemd/system/etcd.service.d/sub/10.conf", "/etc/systemd/system/etcd2.service", "/lib/systemd/system/etcd.service"} {
+	for _, file := range []string{"/etc/systemd/system/etcd.service.d/sub/10.conf", "/etc/systemd/system/etcd2.service",
+		"/lib/systemd/system/etcd.service"} {
 		if _, err := Parse([]byte("#cloud-config\nwrite_files:\n- path: "+file+"\n"), Meta{}); err == nil {
 			t.Errorf("%s is accepted", file)
 		}

@@ -64,7 +64,7 @@ func (c *Config) text(nonce string, commands []Command) string {
 	for i, command := range commands {
 		fmt.Fprintf(&b, "printf '\\036%s b %d\\036' >&9\n%s\nprintf '\\036%s e %%d\\036' $? >&9\n", nonce, i, command, nonce)
 	}
-	// Marks are not output: the script's exit code is that of the last command no more, and nobody asks for it.
+	// Marks are not output: the script's exit code is that of the last command no more, and no unit reads it.
 	b.WriteString("exit 0\n")
 	return b.String()
 }

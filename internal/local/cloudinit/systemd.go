@@ -26,7 +26,7 @@ func heeded(file string) bool {
 // systemdFolders are those that nothing but systemd reads.
 var systemdFolders = []string{"/etc/systemd", "/run/systemd/system", "/lib/systemd", "/usr/lib/systemd", "/usr/local/lib/systemd"}
 
-// forSystemd tells whether nothing but systemd would read a file.
+// forSystemd reports whether nothing but systemd would read a file.
 func forSystemd(file string) bool {
 	for _, dir := range systemdFolders {
 		if strings.HasPrefix(path.Clean(file), dir+"/") {
@@ -38,7 +38,7 @@ func forSystemd(file string) bool {
 
 // unheeded finds a unit, or settings of one, that a command wrote; what commands do cannot be known before they ran. Links
 // are what enabling a unit leaves, and systemctl has told whether that has an effect. Other settings of systemd and units
-// in /lib come with packages that commands install, and nobody asked for them.
+// in /lib come with packages that commands install, and no user asked for them.
 func unheeded(s System) *Failure {
 	found := ""
 	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system"} {

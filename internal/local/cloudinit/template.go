@@ -9,7 +9,7 @@ import (
 const jinjaHeader = "## template: jinja"
 
 // render fills in the few variables that bootstrap data uses. Anything else that a template engine would act on is
-// an error: cloud-init would put a marker for a missing variable into the file, and nobody would see it.
+// an error: cloud-init would put a marker for a missing variable into the file, and the user would not see it.
 func render(text string, meta Meta) (string, error) {
 	variables := map[string]string{}
 	for _, prefix := range []string{"ds.meta_data.", "v1.", "v1_", ""} {

@@ -53,13 +53,16 @@ func samples(t *testing.T) map[string][]byte {
 		}
 		return data
 	}
-	const join = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration:\n  name: '{{ ds.meta_data.local_hostname }}'\n"
+	const join = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\nnodeRegistration:\n  name: '{{ " +
+		"ds.meta_data.local_hostname }}'\n"
 	return map[string][]byte{
 		"init": write(upstream.NewInitControlPlane(&upstream.ControlPlaneInput{
 			BaseUserData: base(), Certificates: authorities(),
-			ClusterConfiguration: "kind: ClusterConfiguration\n", InitConfiguration: "kind: InitConfiguration\nname: '{{ ds.meta_data.local_hostname }}'\n",
+			ClusterConfiguration: "kind: ClusterConfiguration\n", InitConfiguration: "kind: InitConfiguration\nname: '{{ " +
+				"ds.meta_data.local_hostname }}'\n",
 		})),
-		"join": write(upstream.NewJoinControlPlane(&upstream.ControlPlaneJoinInput{BaseUserData: base(), Certificates: authorities(), JoinConfiguration: join})),
+		"join": write(upstream.NewJoinControlPlane(&upstream.ControlPlaneJoinInput{BaseUserData: base(), Certificates: authorities(),
+			JoinConfiguration: join})),
 		"node": write(upstream.NewNode(&upstream.NodeInput{BaseUserData: base(), JoinConfiguration: join})),
 	}
 }
@@ -78,7 +81,8 @@ func TestUpstreamSamples(t *testing.T) {
 			if got := string(files["/etc/plain"].Content); got != "one\n\n  two: {three}\n" || files["/etc/plain"].Mode != 0o600 {
 				t.Errorf("a plain file: %q", got)
 			}
-			if b, z := string(files["/etc/b64"].Content), string(files["/etc/gz"].Content); b != "hi" || z != "zipped" || !files["/etc/more"].Append {
+			if b, z := string(files["/etc/b64"].Content), string(files["/etc/gz"].Content); b != "hi" || z != "zipped" ||
+				!files["/etc/more"].Append {
 				t.Errorf("encoded files: %q, %q", b, z)
 			}
 			kubeadm := map[string]string{"init": "/run/kubeadm/kubeadm.yaml"}[name]
@@ -88,15 +92,18 @@ func TestUpstreamSamples(t *testing.T) {
 			if got := string(files[kubeadm].Content); !strings.Contains(got, "name: 'cp-1'") || strings.HasPrefix(got, " ") {
 				t.Errorf("%s: %q", kubeadm, got)
 			}
-			if key := files["/etc/kubernetes/pki/etcd/ca.key"]; name != "node" && (string(key.Content) != "a key\n" || key.Mode != 0o600 || key.Owner != "root:root") {
+			if key := files["/etc/kubernetes/pki/etcd/ca.key"]; name != "node" && (string(key.Content) != "a key\n" || key.Mode != 0o600 ||
+				key.Owner != "root:root") {
 				t.Errorf("a key: %+v", key)
 			}
 			b := base()
 			if len(c.Bootcmd) != 2 || c.Bootcmd[0].Line != b.BootCommands[0] || len(c.Runcmd) != 4 ||
-				c.Runcmd[0].Line != b.PreKubeadmCommands[0] || c.Runcmd[1].Line != b.PreKubeadmCommands[1] || c.Runcmd[3].Line != b.PostKubeadmCommands[0] {
+				c.Runcmd[0].Line != b.PreKubeadmCommands[0] || c.Runcmd[1].Line != b.PreKubeadmCommands[1] ||
+				c.Runcmd[3].Line != b.PostKubeadmCommands[0] {
 				t.Errorf("commands: %q %q", c.Bootcmd, c.Runcmd)
 			}
-			if line := c.Runcmd[2].Line; !strings.HasPrefix(line, "kubeadm ") || !strings.Contains(line, "-v 5") || !strings.Contains(line, Sentinel) {
+			if line := c.Runcmd[2].Line; !strings.HasPrefix(line, "kubeadm ") || !strings.Contains(line, "-v 5") ||
+				!strings.Contains(line, Sentinel) {
 				t.Errorf("kubeadm's command: %q", line)
 			}
 			if len(c.Users) != 2 || c.Users[0].PrimaryGroup != "staff" || c.Users[0].Inactive != "0" || c.NTP == nil || len(c.NTP.Servers) != 2 {

@@ -40,7 +40,7 @@ func AuditLogs(state string) ([]string, error) {
 
 func (p *plane) auditPolicy() string { return filepath.Join(p.dir, "audit-policy.yaml") }
 
-// auditArgs are the API server's arguments for an audit log; none where nobody asked for one.
+// auditArgs are the API server's arguments for an audit log; none unless a user asked for one.
 func (p *plane) auditArgs() []string {
 	if !p.audit {
 		return nil

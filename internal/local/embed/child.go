@@ -123,7 +123,8 @@ func (c *child) keep(ctx context.Context, out io.Writer) {
 		}
 		lived := time.Since(began)
 		c.died(err, lived)
-		c.log.Info("child ended and is started again", "child", c.name, "lived", lived.Round(time.Millisecond).String(), "error", fmt.Sprint(err), "wait", wait.String())
+		c.log.Info("child ended and is started again", "child", c.name, "lived", lived.Round(time.Millisecond).String(), "error", fmt.Sprint(err),
+			"wait", wait.String())
 		if lived > stable {
 			wait = shortestRestart
 		}
@@ -135,7 +136,7 @@ func (c *child) keep(ctx context.Context, out io.Writer) {
 	}
 }
 
-// once runs the program until it ends; when ctx ends, it is asked to end, and made to after a while.
+// once runs the program until it ends; when ctx ends, it gets SIGTERM, and SIGKILL after a while.
 func (c *child) once(ctx context.Context, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "HOME=/"}, c.env...)

@@ -122,7 +122,8 @@ func (l *life) class(t *testing.T) {
 	}
 	var all controlplanev1.KubeadmControlPlaneList
 	eventually(t, "the Cluster has a control plane, and Quorate has looked at it", func() bool {
-		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"cluster.x-k8s.io/cluster-name": "classy"}) == nil &&
+		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault),
+			client.MatchingLabels{"cluster.x-k8s.io/cluster-name": "classy"}) == nil &&
 			len(all.Items) == 1 && all.Items[0].Status.Plan.Step != ""
 	})
 	kcp := all.Items[0]
@@ -134,7 +135,8 @@ func (l *life) class(t *testing.T) {
 		t.Errorf("auto-repair: %+v, want 120 s by the template and 900 s by the class's patch", r)
 	}
 	if s := kcp.Spec; s.Version != "v1.36.3" || s.Replicas == nil || *s.Replicas != 3 || kcp.Labels["from"] != "the-template" ||
-		s.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 || len(s.KubeadmConfigSpec.ClusterConfiguration.ControllerManager.ExtraArgs) != 1 ||
+		s.Rollout.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 ||
+		len(s.KubeadmConfigSpec.ClusterConfiguration.ControllerManager.ExtraArgs) != 1 ||
 		s.MachineTemplate.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" {
 		t.Errorf("control plane %v: %+v", kcp.Labels, s)
 	}
@@ -186,14 +188,17 @@ func (l *life) machinesClass(t *testing.T) {
 	}
 	var all controlplanev1alpha1.ControlPlaneList
 	eventually(t, "the Cluster has a control plane of machines", func() bool {
-		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"cluster.x-k8s.io/cluster-name": "machines"}) == nil && len(all.Items) == 1
+		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault),
+			client.MatchingLabels{"cluster.x-k8s.io/cluster-name": "machines"}) == nil && len(all.Items) == 1
 	})
 	s := all.Items[0].Spec
-	if s.Version != "v1.36.3" || ptr.Deref(s.Replicas, 0) != 3 || ptr.Deref(s.Joins.MaxParallel, 0) != 3 || all.Items[0].Labels["from"] != "the-template" {
+	if s.Version != "v1.36.3" || ptr.Deref(s.Replicas, 0) != 3 || ptr.Deref(s.Joins.MaxParallel, 0) != 3 ||
+		all.Items[0].Labels["from"] != "the-template" {
 		t.Errorf("control plane %v: %+v", all.Items[0].Labels, s)
 	}
 	m := s.MachineTemplate
-	if m.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" || m.Spec.Bootstrap.ConfigRef.Name != "machines" || m.ObjectMeta.Labels["from-cluster"] != "yes-it-is" ||
+	if m.Spec.InfrastructureRef.Kind != "LocalMachineTemplate" || m.Spec.Bootstrap.ConfigRef.Name != "machines" ||
+		m.ObjectMeta.Labels["from-cluster"] != "yes-it-is" ||
 		ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 60 || len(m.Spec.ReadinessGates) != 1 {
 		t.Errorf("template of machines: %+v", m)
 	}
@@ -233,7 +238,8 @@ func (l *life) oldVersion(t *testing.T) {
 	if err := c.Get(t.Context(), key, now); err != nil {
 		t.Fatal(err)
 	}
-	if d := now.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds; d == nil || *d != 120 || now.Spec.MachineTemplate.Spec.InfrastructureRef.Name != "class" {
+	if d := now.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds; d == nil || *d != 120 ||
+		now.Spec.MachineTemplate.Spec.InfrastructureRef.Name != "class" {
 		t.Errorf("written in v1beta1, read in v1beta2: %+v", now.Spec.MachineTemplate)
 	}
 	// By patches, as a controller may have written the object since.
@@ -263,7 +269,8 @@ func (l *life) oldVersion(t *testing.T) {
 		t.Errorf("after a change in v1beta1: replicas %d, joins %+v; want 5, and two at a time", *now.Spec.Replicas, now.Spec.Joins)
 	}
 	template := &controlplanev1beta1.KubeadmControlPlaneTemplate{ObjectMeta: named("ancient")}
-	err := c.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"verbosity":2}}}}}`)))
+	err := c.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"verbosity":2}}}}}`)))
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "immutable") {
 		t.Errorf("changing a template in v1beta1: %v, want a refusal", err)
 	}

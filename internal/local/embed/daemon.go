@@ -20,7 +20,7 @@ import (
 	"github.com/quorate/quorate/internal/program/process"
 )
 
-// Files of the daemon in the state folder. The lock is held by a living daemon, startLock by whoever starts one.
+// Files of the daemon in the state folder. The lock is held by a living daemon, startLock by the process that starts one.
 const (
 	daemonLock   = "daemon.lock"
 	startLock    = "start.lock"
@@ -149,7 +149,7 @@ func replaceDaemon(ctx context.Context, o Options, e Environment, progress func(
 	return waitReady(ctx, o.State, died, progress)
 }
 
-// Check says whether Start would accept the options: the address range and the version of a new environment, or what an existing
+// Check reports whether Start would accept the options: the address range and the version of a new environment, or what an existing
 // one was made with. It changes nothing.
 func Check(o Options) error {
 	_, err := o.acceptable()
@@ -232,7 +232,7 @@ func exitError(err error) error {
 	return err
 }
 
-// sameProgram says whether a process runs the program that lies at path now.
+// sameProgram reports whether a process runs the program that lies at path now.
 func sameProgram(pid int, path string) bool {
 	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package embed is the management plane of a single host: one daemon that runs etcd, kube-apiserver and the garbage
+// Package embed is the management plane of a single host. One daemon runs etcd, kube-apiserver and the garbage
 // collector as its children, puts Cluster API's and Quorate's kinds into them, and runs all controllers itself. It
 // knows the files of a state folder's daemon, its ports, keys and processes. It does not know machines or clusters; what
 // the controllers do is theirs.
@@ -32,7 +32,7 @@ import (
 	"github.com/quorate/quorate/internal/manager/host"
 )
 
-// Options are an environment's, as whoever starts it wishes. All but State may be left out: what an existing environment
+// Options are an environment's, as its user wishes. All but State may be empty. What an existing environment
 // has stays, and a new one gets what the fields say.
 type Options struct {
 	// State is the state folder.
@@ -100,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{state: o.State, audit: o.Audit, log: log, began: time.Now()}
 	e, err := Load(o.State)
 	if err != nil || !e.complete() {
-		// Nobody prepared it: Run was not called by way of Start, or the cache was removed.
+		// It was not prepared: Run was not called by way of Start, or the cache was removed.
 		if e, err = ensureEnvironment(ctx, o, d.phase); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (d *daemon) controllers(ctx context.Context, e Environment, plane *plane, m
 	if err := install(ctx, c, m); err != nil {
 		return nil, err
 	}
-	// Only now: it gives up when nobody answers it.
+	// Only now: it gives up without an answer.
 	if err := plane.garbage.start(); err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func setLog(o Options) (logr.Logger, error) {
 	return log, nil
 }
 
-// isLog says whether standard error is the daemon's log.
+// isLog reports whether standard error is the daemon's log.
 func isLog(state string) bool {
 	there, err := os.Stat(LogPath(state))
 	if err != nil {

@@ -50,7 +50,7 @@ func (e Environment) upgraderBinary() string {
 	return filepath.Join(filepath.Dir(e.NodeBinary), "quorate-upgrader")
 }
 
-// DefaultNetwork is the range of an environment for which nobody chose one.
+// DefaultNetwork is the range of an environment whose user chose none.
 var DefaultNetwork = netip.MustParsePrefix("172.30.0.0/16")
 
 // BridgeName is the name of the bridge that the machines of a state folder's environment have.
@@ -84,7 +84,8 @@ func (e Environment) Save(state string) error {
 // merge returns the environment with what this start brings: nothing that never changes, all that may.
 func (e Environment) merge(o Options) (Environment, error) {
 	if o.Network.IsValid() && o.Network.Masked() != e.Network {
-		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network, o.State, e.Network)
+		return e, fmt.Errorf("network %s: the environment in %s has %s; leave --network out, or take the environment down first", o.Network,
+			o.State, e.Network)
 	}
 	if value, set := os.LookupEnv(runtimeExtensionsVariable); set {
 		e.RuntimeExtensions = value == "true"
@@ -141,7 +142,7 @@ func newEnvironment(o Options) (Environment, error) {
 	return e.merge(o)
 }
 
-// checkNetwork says whether a range can serve the environment with an id: it holds 250 endpoints and some hundreds of
+// checkNetwork reports whether a range can serve the environment with an id: it holds 250 endpoints and some hundreds of
 // machines, and no other link of the host has an address in it.
 func checkNetwork(network netip.Prefix, id string) error {
 	if !network.Addr().Is4() || network.Bits() > 22 || network.Bits() < 8 {
@@ -221,7 +222,7 @@ func Made(state string) []artifacts.Set {
 	return nil
 }
 
-// complete says whether all that the management plane is made of is there.
+// complete reports whether all that the management plane is made of is there.
 func (e Environment) complete() bool {
 	for _, folder := range []string{e.Artifacts.Management, e.Artifacts.CRDs} {
 		if _, err := os.Stat(folder); folder == "" || err != nil {

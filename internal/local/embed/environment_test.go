@@ -70,7 +70,8 @@ func TestMerge(t *testing.T) {
 		{name: "nothing wished", want: old},
 		{name: "the same network", o: Options{Network: network}, want: old},
 		{name: "the same network by another address", o: Options{Network: netip.MustParsePrefix("10.9.1.1/16")}, want: old},
-		{name: "another network", o: Options{Network: netip.MustParsePrefix("10.8.0.0/16")}, err: "network 10.8.0.0/16: the environment in  has 10.9.0.0/16; leave --network out"},
+		{name: "another network", o: Options{Network: netip.MustParsePrefix("10.8.0.0/16")}, err: "network 10.8.0.0/16: the environment in  " +
+			"has 10.9.0.0/16; leave --network out"},
 		{name: "another version stays", o: Options{Kubernetes: "v1.36.3"}, want: old},
 		{name: "another program", o: Options{NodeBinary: "/new"}, want: with(func(e *Environment) { e.NodeBinary = "/new" })},
 		{name: "another cache", o: Options{Artifacts: artifacts.Options{Cache: "/new"}}, want: with(func(e *Environment) { e.Cache = "/new" })},
@@ -124,7 +125,8 @@ func TestNewEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if e.Network.String() != c.network || e.Kubernetes != cmp.Or(c.kubernetes, artifacts.DefaultVersion) || e.Ports.APIServer == 0 || e.Cache == "" {
+			if e.Network.String() != c.network || e.Kubernetes != cmp.Or(c.kubernetes, artifacts.DefaultVersion) || e.Ports.APIServer == 0 ||
+				e.Cache == "" {
 				t.Errorf("%+v", e)
 			}
 		})
@@ -160,7 +162,8 @@ func TestEnvironmentOfThePast(t *testing.T) {
 	if err := old.Save(state); err != nil {
 		t.Fatal(err)
 	}
-	machine, err := json.Marshal(map[string]any{"spec": map[string]any{"name": "cp-1", "artifacts": set("v1.29.2"), "address": "172.30.1.1", "podCIDR": "10.244.1.0/24"}})
+	machine, err := json.Marshal(map[string]any{"spec": map[string]any{"name": "cp-1", "artifacts": set("v1.29.2"), "address": "172.30.1.1",
+		"podCIDR": "10.244.1.0/24"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func (l *life) noExtensions(t *testing.T) {
 	if err := c.List(t.Context(), &all); err != nil || len(all.Items) != 0 {
 		t.Errorf("%d ExtensionConfigs, %v", len(all.Items), err)
 	}
-	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: "https://127.0.0.1:1"}}}
+	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "mine"},
+		Spec: runtimev1.ExtensionConfigSpec{ClientConfig: runtimev1.ClientConfig{URL: "https://127.0.0.1:1"}}}
 	if err := c.Create(t.Context(), config); err == nil || !strings.Contains(err.Error(), "RuntimeSDK") {
 		t.Errorf("an ExtensionConfig is accepted: %v", err)
 	}
@@ -57,7 +58,8 @@ func (l *life) extension(t *testing.T) {
 	for _, h := range config.Status.Handlers {
 		names = append(names, h.Name)
 	}
-	if got := strings.Join(names, " "); !strings.Contains(got, "can-update-machine.quorate") || !strings.Contains(got, "can-update-machine-set.quorate") || !strings.Contains(got, "update-machine.quorate") {
+	if got := strings.Join(names, " "); !strings.Contains(got, "can-update-machine.quorate") ||
+		!strings.Contains(got, "can-update-machine-set.quorate") || !strings.Contains(got, "update-machine.quorate") {
 		t.Errorf("handlers %s", got)
 	}
 	if config.Spec.Settings["policy"] != "Never" {
@@ -71,17 +73,20 @@ func (l *life) update(t *testing.T) {
 	c := l.client(t)
 	paused := map[string]string{clusterv1.PausedAnnotation: "", clusterv1.UpdateInProgressAnnotation: ""}
 	cluster := &clusterv1.Cluster{ObjectMeta: named("inplace"), Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "inplace"},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+			Name: "inplace"},
 	}}
 	// The providers leave them alone, and the host as it is.
 	infrastructure, bootstrap := &infrav1.LocalMachine{ObjectMeta: named("inplace")}, &bootstrapv1.KubeadmConfig{ObjectMeta: named("inplace")}
 	infrastructure.Annotations, bootstrap.Annotations = paused, paused
 	machine := &clusterv1.Machine{ObjectMeta: named("inplace"), Spec: clusterv1.MachineSpec{
 		ClusterName: "inplace", Version: "v1.36.3",
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "inplace"},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine",
+			Name: "inplace"},
 		Bootstrap: clusterv1.Bootstrap{
 			DataSecretName: ptr.To("inplace"),
-			ConfigRef:      clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "inplace"},
+			ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+				Name: "inplace"},
 		},
 	}}
 	machine.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
@@ -101,7 +106,8 @@ func (l *life) update(t *testing.T) {
 		})
 	}
 	change("the Machine has a node", true, func() {
-		machine.Status.Initialization = clusterv1.MachineInitializationStatus{InfrastructureProvisioned: ptr.To(true), BootstrapDataSecretCreated: ptr.To(true)}
+		machine.Status.Initialization = clusterv1.MachineInitializationStatus{InfrastructureProvisioned: ptr.To(true),
+			BootstrapDataSecretCreated: ptr.To(true)}
 		machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "inplace"}
 	})
 	change("the Machine is marked", false, func() {
@@ -115,11 +121,13 @@ func (l *life) update(t *testing.T) {
 		return c.List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault)) == nil && len(all.Items) > 0
 	})
 	upgrade := &all.Items[0]
-	if s := upgrade.Spec; s.Machine.Name != "inplace" || s.KubernetesVersion != "v1.36.3" || s.NodeType != upgradev1.ControlPlane || !metav1.IsControlledBy(upgrade, machine) {
+	if s := upgrade.Spec; s.Machine.Name != "inplace" || s.KubernetesVersion != "v1.36.3" || s.NodeType != upgradev1.ControlPlane ||
+		!metav1.IsControlledBy(upgrade, machine) {
 		t.Errorf("NodeUpgrade %+v of %v", s, upgrade.OwnerReferences)
 	}
 	eventually(t, "the Machine says that it is being updated", func() bool {
-		return c.Get(t.Context(), client.ObjectKeyFromObject(machine), machine) == nil && conditions.GetReason(machine, clusterv1.MachineUpdatingCondition) == clusterv1.MachineInPlaceUpdatingReason
+		return c.Get(t.Context(), client.ObjectKeyFromObject(machine), machine) == nil &&
+			conditions.GetReason(machine, clusterv1.MachineUpdatingCondition) == clusterv1.MachineInPlaceUpdatingReason
 	})
 	t.Logf("it says: %s", conditions.GetMessage(machine, clusterv1.MachineUpdatingCondition))
 	eventually(t, "the NodeUpgrade is completed", func() bool {
@@ -144,7 +152,8 @@ func (l *life) update(t *testing.T) {
 
 // TestPutExtension: a registration is corrected where it must be, and the user's part of it stays.
 func TestPutExtension(t *testing.T) {
-	here, there := runtimev1.ClientConfig{URL: "https://127.0.0.1:1", CABundle: []byte("a")}, runtimev1.ClientConfig{URL: "https://127.0.0.1:2", CABundle: []byte("b")}
+	here, there := runtimev1.ClientConfig{URL: "https://127.0.0.1:1", CABundle: []byte("a")},
+		runtimev1.ClientConfig{URL: "https://127.0.0.1:2", CABundle: []byte("b")}
 	c := newFake(t)
 	read := func() *runtimev1.ExtensionConfig {
 		t.Helper()
@@ -174,7 +183,8 @@ func TestPutExtension(t *testing.T) {
 	if err := putExtension(t.Context(), c, there); err != nil {
 		t.Fatal(err)
 	}
-	if now := read().Spec; now.ClientConfig.URL != there.URL || string(now.ClientConfig.CABundle) != "b" || now.Settings["policy"] != "Preferred" {
+	if now := read().Spec; now.ClientConfig.URL != there.URL || string(now.ClientConfig.CABundle) != "b" ||
+		now.Settings["policy"] != "Preferred" {
 		t.Errorf("corrected %+v", now)
 	}
 }

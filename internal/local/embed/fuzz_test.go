@@ -8,7 +8,8 @@ import (
 
 // FuzzEnvironment reads environment.json, whatever became of it.
 func FuzzEnvironment(f *testing.F) {
-	f.Add([]byte(`{"network":"172.30.0.0/16","kubernetes":"v1.36.3","ports":{},"artifacts":{"kubernetes":"v1.36.3","images":["/x"]},"cache":"/c"}`))
+	f.Add([]byte(`{"network":"172.30.0.0/16","kubernetes":"v1.36.3","ports":{},"artifacts":{"kubernetes":"v1.36.3","images":["/x"]},` +
+		`"cache":"/c"}`))
 	f.Add([]byte(`{"network":""}`))
 	f.Add([]byte(`{"network":"fe80::/10","artifacts":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -18,13 +18,15 @@ func TestParseFeatureGates(t *testing.T) {
 		" MachineTaintPropagation=1, MachineSetPreflightChecks=false,": "MachineSetPreflightChecks=false,MachineTaintPropagation=true",
 		"MachineTaintPropagation=true,MachineTaintPropagation=true":    "MachineTaintPropagation=true",
 		"MachineTaintPropagation=true,MachineTaintPropagation=false":   `error: "MachineTaintPropagation": must be true or false, not both`,
-		"MachineTaintPropagation":                                      `error: "MachineTaintPropagation": must be MachineTaintPropagation=true or MachineTaintPropagation=false`,
-		"MachineTaintPropagation=yes":                                  `error: "MachineTaintPropagation=yes": must be MachineTaintPropagation=true or MachineTaintPropagation=false`,
-		"MachineTaintpropagation=true":                                 `error: "MachineTaintpropagation": ` + valid,
-		"=true":                                                        `error: "": ` + valid,
-		"AllAlpha=true":                                                `error: "AllAlpha": ` + valid,
-		"MachinePool=true":                                             `error: "MachinePool": it is always false here`,
-		"RuntimeSDK=true":                                              `error: "RuntimeSDK": QUORATE_RUNTIME_EXTENSIONS=true`,
+		"MachineTaintPropagation": `error: "MachineTaintPropagation": must be ` +
+			`MachineTaintPropagation=true or MachineTaintPropagation=false`,
+		"MachineTaintPropagation=yes": `error: "MachineTaintPropagation=yes": must be MachineTaintPropagation=true or ` +
+			`MachineTaintPropagation=false`,
+		"MachineTaintpropagation=true": `error: "MachineTaintpropagation": ` + valid,
+		"=true":                        `error: "": ` + valid,
+		"AllAlpha=true":                `error: "AllAlpha": ` + valid,
+		"MachinePool=true":             `error: "MachinePool": it is always false here`,
+		"RuntimeSDK=true":              `error: "RuntimeSDK": QUORATE_RUNTIME_EXTENSIONS=true`,
 	} {
 		gates, err := ParseFeatureGates(text)
 		got := ShowFeatureGates(gates)

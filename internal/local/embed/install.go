@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// poll is how often a condition of the API server is looked at while it starts, and startLimit how long it may take: it
+// poll is how often a condition of the API server is looked at while it starts, and startLimit how long it may take. It
 // is a matter of seconds, but a host may be busy with many machines.
 const (
 	poll       = 50 * time.Millisecond
@@ -111,7 +111,7 @@ func mayRead(ctx context.Context, user *rest.Config) error {
 }
 
 // ready waits until all kinds of the manifests are known to the mapper, in each version that is served, and namespaces can be written
-// to. The versions are named: a mapper that is asked for any keeps those of a group that it found first, and never
+// to. The versions are named: a mapper that looks for any keeps those of a group that it found first, and never
 // looks for kinds that are served in another.
 func ready(ctx context.Context, c client.Client, mapper meta.RESTMapper, crds []*apiextensionsv1.CustomResourceDefinition) error {
 	var last error

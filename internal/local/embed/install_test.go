@@ -34,10 +34,12 @@ func TestReadyThoughAVersionCameLater(t *testing.T) {
 	})
 	mux.HandleFunc("/apis/example.com/v1", func(w http.ResponseWriter, _ *http.Request) {
 		all.Store(true) // whoever asks for it has read the list of groups
-		answer(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"olds","kind":"Old","namespaced":true}]}`)
+		answer(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v1","resources":[{"name":"olds","kind":"Old",`+
+			`"namespaced":true}]}`)
 	})
 	mux.HandleFunc("/apis/example.com/v2", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v2","resources":[{"name":"news","kind":"New","namespaced":true}]}`)
+		answer(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"example.com/v2","resources":[{"name":"news","kind":"New",`+
+			`"namespaced":true}]}`)
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()

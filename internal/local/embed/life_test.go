@@ -72,9 +72,13 @@ func TestLife(t *testing.T) {
 		name string
 		do   func(*testing.T)
 	}{
-		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production}, {"no extensions", l.noExtensions}, {"extension", l.extension}, {"update in place", l.update},
-		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class}, {"class of machines", l.machinesClass}, {"old version", l.oldVersion}, {"calm", l.calm}, {"hints", l.hints}, {"own rights", l.ownRights}, {"garbage", l.garbage}, {"namespace", l.namespace},
-		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort}, {"stop", l.stop},
+		{"start", l.start}, {"start again", l.startAgain}, {"files", l.files}, {"rights", l.rights}, {"rights elsewhere", l.production},
+		{"no extensions", l.noExtensions}, {"extension", l.extension}, {"update in place", l.update},
+		{"conversion", l.conversion}, {"webhooks", l.webhooks}, {"template", l.template}, {"class", l.class},
+		{"class of machines", l.machinesClass}, {"old version", l.oldVersion}, {"calm", l.calm}, {"hints", l.hints}, {"own rights", l.ownRights},
+		{"garbage", l.garbage}, {"namespace", l.namespace},
+		{"memory", l.memory}, {"death of a child", l.childDies}, {"death of the daemon", l.daemonDies}, {"taken port", l.takenPort},
+		{"stop", l.stop},
 	} {
 		if !t.Run(step.name, step.do) {
 			return
@@ -207,7 +211,8 @@ func (l *life) rights(t *testing.T) {
 			}}
 			create(t, who, review)
 			if review.Status.Allowed != want {
-				t.Errorf("%s %s.%s by %s: %t, want %t", c.verb, c.resource, c.group, map[bool]string{true: "the administrator", false: "the controllers"}[who != controllers], review.Status.Allowed, want)
+				t.Errorf("%s %s.%s by %s: %t, want %t", c.verb, c.resource, c.group,
+					map[bool]string{true: "the administrator", false: "the controllers"}[who != controllers], review.Status.Allowed, want)
 			}
 		}
 	}
@@ -233,8 +238,9 @@ func (l *life) production(t *testing.T) {
 	pki := filepath.Join(l.o.State, "management", "pki")
 	o := manager.Options{Webhooks: true}
 	mgr, err := manager.New(cfg, ctrl.Options{
-		Metrics:       metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: freePort(t), CertDir: pki, CertName: "webhooks.crt", KeyName: "webhooks.key"}),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: freePort(t), CertDir: pki, CertName: "webhooks.crt",
+			KeyName: "webhooks.key"}),
 	}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +279,8 @@ func freePort(t *testing.T) int {
 func (l *life) conversion(t *testing.T) {
 	c := l.client(t)
 	create(t, c, &clusterv1beta1.Cluster{ObjectMeta: named("old"), Spec: clusterv1beta1.ClusterSpec{
-		InfrastructureRef: &corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "LocalCluster", Name: "nowhere", Namespace: metav1.NamespaceDefault},
+		InfrastructureRef: &corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "LocalCluster", Name: "nowhere",
+			Namespace: metav1.NamespaceDefault},
 	}})
 	var now clusterv1.Cluster
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "old"}, &now); err != nil {
@@ -295,11 +302,14 @@ func (l *life) conversion(t *testing.T) {
 // webhooks: upstream's defaults and checks are in force.
 func (l *life) webhooks(t *testing.T) {
 	c := l.client(t)
-	md := &clusterv1.MachineDeployment{ObjectMeta: named("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "old", Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-		ClusterName: "old", Version: "1.36.3",
-		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfigTemplate", Name: "t"}},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "t"},
-	}}}}
+	md := &clusterv1.MachineDeployment{ObjectMeta: named("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "old",
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: "old", Version: "1.36.3",
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io",
+				Kind: "KubeadmConfigTemplate", Name: "t"}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate",
+				Name: "t"},
+		}}}}
 	create(t, c, md)
 	if got := md.Spec.Template.Spec.Version; got != "v1.36.3" {
 		t.Errorf("defaulted version %q, want v1.36.3", got)
@@ -352,7 +362,8 @@ func (l *life) hints(t *testing.T) {
 	c := l.client(t)
 	cluster := &clusterv1.Cluster{ObjectMeta: named("early"), Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "late"},
-		ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1alpha1.GroupVersion.Group, Kind: "ControlPlane", Name: "late"},
+		ControlPlaneRef: clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1alpha1.GroupVersion.Group, Kind: "ControlPlane",
+			Name: "late"},
 	}}
 	create(t, c, cluster)
 	eventually(t, "the controller looked at the Cluster", func() bool {

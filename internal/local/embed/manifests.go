@@ -203,8 +203,8 @@ const managerRole = "quorate-quorate-manager"
 // upgradeGroup is the API group of upgrades in place.
 const upgradeGroup = "upgrade.cluster.x-k8s.io"
 
-// localRole is what the local provider and the webhooks need beside what Cluster API's controllers may: upgrades in place, for which the
-// provider brings images; whose etcd is behind an endpoint; and what objects refer to.
+// localRole is what the local provider and the webhooks need beside what Cluster API's controllers may. These are rights for upgrades in
+// place, for which the provider brings images, for the keeper of an etcd behind an endpoint, and for what objects refer to.
 func localRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "quorate-local-provider"},
@@ -222,8 +222,8 @@ func localRole() *rbacv1.ClusterRole {
 	}
 }
 
-// bindRoles gives Quorate's own controllers the role that they have everywhere, the controllers' user those of all else
-// that runs in the one daemon, and the garbage collector those that it would else take from service accounts.
+// bindRoles gives Quorate's own controllers the role that they have everywhere. The controllers' user gets those of all
+// else that runs in the one daemon, and the garbage collector those that it would else take from service accounts.
 func (m *manifests) bindRoles() {
 	roles := map[string]string{
 		"system:controller:generic-garbage-collector": collectorUser,

@@ -123,7 +123,8 @@ func checkCRDs(t *testing.T, crds []*apiextensionsv1.CustomResourceDefinition) {
 		t.Errorf("conversion of a kind with one version: %+v", own.Spec.Conversion)
 	}
 	for label, want := range map[string]string{
-		"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2", "cluster.x-k8s.io/provider": "bootstrap-kubeadm", "clusterctl.cluster.x-k8s.io": "",
+		"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2", "cluster.x-k8s.io/provider": "bootstrap-kubeadm",
+		"clusterctl.cluster.x-k8s.io": "",
 	} {
 		if got, ok := bootstrap.Labels[label]; !ok || got != want {
 			t.Errorf("label %s is %q, want %q", label, got, want)
@@ -219,7 +220,8 @@ func TestLocalRole(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	print := func(base, extra string) string {
 		m := &manifests{}
-		if err := m.readAll("up", fstest.MapFS{"a.yaml": {Data: []byte(oldAndNew)}, "b.yaml": {Data: []byte(roles + "---" + extra)}}); err != nil {
+		if err := m.readAll("up", fstest.MapFS{"a.yaml": {Data: []byte(oldAndNew)},
+			"b.yaml": {Data: []byte(roles + "---" + extra)}}); err != nil {
 			t.Fatal(err)
 		}
 		adaptCRD(m.crds[0], base, nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
-// How long certificates live. One that a start finds with less than renewBefore left is issued anew; an authority that old
+// How long certificates live. One that a start finds with less than renewBefore left is issued again; an authority that old
 // means a new environment.
 const (
 	authorityLife = 20 * 365 * 24 * time.Hour
@@ -110,7 +110,8 @@ func ensureAccountKey(dir string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the key for service accounts: %w", err)
 	}
-	if err := atomicfile.Write(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, accountKey+".pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		0o600); err != nil {
 		return err
 	}
 	// The private key last: it is what says that both are there.
@@ -215,7 +216,7 @@ func (a *authority) sign(l leaf, key *ecdsa.PrivateKey, now time.Time) ([]byte, 
 	return der, nil
 }
 
-// good says whether a certificate is there, is ours, says what it should, and lives long enough.
+// good reports whether a certificate is there, is ours, says what it should, and lives long enough.
 func (a *authority) good(file string, l leaf, now time.Time) bool {
 	cert, err := readCert(file)
 	return err == nil && cert.CheckSignatureFrom(a.cert) == nil && cert.NotAfter.After(now.Add(renewBefore)) &&

@@ -29,7 +29,8 @@ type plane struct {
 }
 
 func newPlane(state string, e Environment, audit bool, log logr.Logger) *plane {
-	p := &plane{audit: audit, dir: filepath.Join(state, "management"), bin: e.Artifacts.Management, ports: e.Ports, log: log, starter: newStarter()}
+	p := &plane{audit: audit, dir: filepath.Join(state, "management"), bin: e.Artifacts.Management, ports: e.Ports, log: log,
+		starter: newStarter()}
 	p.etcd = p.child("etcd", p.etcdArgs(), "GOGC=50", "GOMEMLIMIT=96MiB")
 	p.api = p.child("kube-apiserver", p.apiArgs(), "GOGC=75", "GOMEMLIMIT=300MiB")
 	p.garbage = p.child("kube-controller-manager", p.garbageArgs(), "GOGC=50", "GOMEMLIMIT=64MiB")
@@ -112,9 +113,11 @@ func (p *plane) etcdArgs() []string {
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=" + name + "=" + peer,
-		p.flag("trusted-ca-file", etcdAuthority+".crt"), p.flag("cert-file", "etcd-server.crt"), p.flag("key-file", "etcd-server.key"), "--client-cert-auth",
-		p.flag("peer-trusted-ca-file", etcdAuthority+".crt"), p.flag("peer-cert-file", "etcd-peer.crt"), p.flag("peer-key-file", "etcd-peer.key"), "--peer-client-cert-auth",
-		// Alone, it has nobody to be patient with: a short election makes a short start.
+		p.flag("trusted-ca-file", etcdAuthority+".crt"), p.flag("cert-file", "etcd-server.crt"), p.flag("key-file", "etcd-server.key"),
+		"--client-cert-auth",
+		p.flag("peer-trusted-ca-file", etcdAuthority+".crt"), p.flag("peer-cert-file", "etcd-peer.crt"), p.flag("peer-key-file", "etcd-peer.key"),
+		"--peer-client-cert-auth",
+		// Alone, it has no peer to be patient with: a short election makes a short start.
 		"--heartbeat-interval=20", "--election-timeout=200",
 		// The API server compacts; this is for the time when it does not run.
 		"--auto-compaction-mode=periodic", "--auto-compaction-retention=1h",
@@ -136,7 +139,8 @@ var served = []string{
 var unused = []string{
 	"CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction", "ClusterTrustBundleAttest", "DefaultIngressClass",
 	"DefaultStorageClass", "DefaultTolerationSeconds", "LimitRanger", "MutatingAdmissionPolicy", "PersistentVolumeClaimResize", "PodSecurity",
-	"Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
+	"Priority", "ResourceQuota", "RuntimeClass", "ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition",
+	"ValidatingAdmissionPolicy",
 }
 
 // services is the range of service addresses that the API server insists on. Nothing here is a service.

@@ -82,7 +82,8 @@ func (p Ports) check() error {
 			err = l.Close()
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("port %d on 127.0.0.1, which this environment uses for %s, is taken by another program: end that program (`ss -lptn 'sport = :%d'` names it): %w", *n.port, n.name, *n.port, err)
+			return fmt.Errorf("port %d on 127.0.0.1, which this environment uses for %s, is taken by another program: end that program (`ss -lptn "+
+				"'sport = :%d'` names it): %w", *n.port, n.name, *n.port, err)
 		}
 		if err != nil {
 			return fmt.Errorf("trying port %d for %s: %w", *n.port, n.name, err)

@@ -42,7 +42,8 @@ func TestTakenPortIsNamed(t *testing.T) {
 		if closeErr := l.Close(); closeErr != nil {
 			t.Fatal(closeErr)
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", *n.port)) || !strings.Contains(err.Error(), n.name) {
+		if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("port %d ", *n.port)) ||
+			!strings.Contains(err.Error(), n.name) {
 			t.Errorf("with the port for %s taken: %v, want an error that names port and use", n.name, err)
 		}
 	}

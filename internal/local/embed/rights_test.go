@@ -59,7 +59,8 @@ func (l *life) ownRights(t *testing.T) {
 	create(t, c, all...)
 	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "alone"}
 	before := all[0].DeepCopyObject().(client.Object)
-	if err := c.Status().Patch(t.Context(), before, client.RawPatch(types.MergePatchType, []byte(`{"status":{"initialization":{"provisioned":true}}}`))); err != nil {
+	if err := c.Status().Patch(t.Context(), before,
+		client.RawPatch(types.MergePatchType, []byte(`{"status":{"initialization":{"provisioned":true}}}`))); err != nil {
 		t.Fatal(err)
 	}
 	ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: "alone"}

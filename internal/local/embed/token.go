@@ -138,8 +138,8 @@ func (t *token) dropEndless(ctx context.Context) error {
 	return nil
 }
 
-// untilRenewal is how long to wait before a token that is valid until expires is renewed: half of what is left, but not less than shortest,
-// so that a cluster whose tokens end soon is not asked all the time.
+// untilRenewal is how long to wait before a token that is valid until expires is renewed. It is half of what is left, but not less than
+// shortest, so that a cluster whose tokens end soon is not asked all the time.
 func untilRenewal(now, expires time.Time, shortest time.Duration) time.Duration {
 	return max(expires.Sub(now)/2, shortest)
 }

@@ -58,8 +58,8 @@ func (f Firewall) missingOpen() []Lack {
 	}
 	return []Lack{{
 		What: what,
-		Why: "the firewall drops forwarded packets by default and sees those between machines on one bridge (Docker sets it up so), and without " +
-			f.Program + " they cannot be let through",
+		Why: "the firewall drops forwarded packets by default and sees those between machines on one bridge (Docker sets it up so), " +
+			"and without " + f.Program + " they cannot be let through",
 		Fix: "sysctl -w net.bridge." + f.BridgeFilter[strings.LastIndex(f.BridgeFilter, "/")+1:] + "=0, or install " + f.Program,
 	}}
 }

@@ -1,4 +1,4 @@
-// Package hostcheck says whether this host can carry machines, and if not, what it lacks, why that is needed, and how to
+// Package hostcheck reports whether this host can carry machines, and if not, what it lacks, why that is needed, and how to
 // get it. It looks at the host as it is; what it must try out, it tries in namespaces of its own that go when it is done.
 //
 // It knows what the local provider, kubeadm and the kubelet ask of a host. It installs nothing.
@@ -80,7 +80,7 @@ func space(folders ...string) []Lack {
 		}
 		free, err := cache.Available(folder)
 		if err != nil || free >= diskNeeded {
-			continue // what cannot be looked at will be told by whoever writes there
+			continue // what cannot be read here fails later, where it is written
 		}
 		return []Lack{{
 			What: fmt.Sprintf("disk space for %s (%s free of %s needed)", folder, cache.Bytes(free), cache.Bytes(diskNeeded)),
@@ -115,7 +115,8 @@ func network(prefix netip.Prefix, bridge string) []Lack {
 	return []Lack{{
 		What: "the free address range " + prefix.String(),
 		Why:  what + ", and packets to machines would go there",
-		Fix:  "choose another range with --network, for example 10.213.0.0/16; an environment that nobody needs is removed by quorate down --state FOLDER",
+		Fix: "choose another range with --network, for example 10.213.0.0/16; quorate down --state FOLDER removes an environment that is " +
+			"not needed",
 	}}
 }
 

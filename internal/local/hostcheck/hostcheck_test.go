@@ -20,8 +20,9 @@ func fit() facts {
 	return facts{
 		os: "linux", arch: "amd64", release: [2]int{6, 1}, overlay: true, cgroup: 2, kmsg: true,
 		controls: []string{"cpuset", "cpu", "io", "memory", "pids"},
-		programs: map[string]string{"runc": "/usr/sbin/runc", "nft": "/usr/sbin/nft", "mount": "/bin/mount", "losetup": "/sbin/losetup", "cp": "/bin/cp"},
-		runc:     "runc version 1.1.5\nlibseccomp: 2.5.4\n",
+		programs: map[string]string{"runc": "/usr/sbin/runc", "nft": "/usr/sbin/nft", "mount": "/bin/mount", "losetup": "/sbin/losetup",
+			"cp": "/bin/cp"},
+		runc: "runc version 1.1.5\nlibseccomp: 2.5.4\n",
 	}
 }
 
@@ -36,8 +37,10 @@ func TestJudge(t *testing.T) {
 		{"other system", func(f *facts) { f.os = "darwin" }, []string{"Linux on amd64 or arm64"}, "Linux host"},
 		{"other processor", func(f *facts) { f.arch = "riscv64" }, []string{"Linux on amd64 or arm64"}, "Linux host"},
 		{"a user, whatever else is lacking", func(f *facts) { f.user, f.programs = 1000, nil }, []string{"root"}, "sudo"},
-		{"root without power", func(f *facts) { f.lostCaps = []string{"CAP_SYS_ADMIN"} }, []string{"root's capabilities CAP_SYS_ADMIN"}, "--privileged"},
-		{"no runc, so its seccomp is not asked for", func(f *facts) { delete(f.programs, "runc"); f.runc = "" }, []string{"runc"}, "apt-get install runc"},
+		{"root without power", func(f *facts) { f.lostCaps = []string{"CAP_SYS_ADMIN"} }, []string{"root's capabilities CAP_SYS_ADMIN"},
+			"--privileged"},
+		{"no runc, so its seccomp is not asked for", func(f *facts) { delete(f.programs, "runc"); f.runc = "" }, []string{"runc"},
+			"apt-get install runc"},
 		{"no nft", func(f *facts) { delete(f.programs, "nft") }, []string{"nft"}, "apt-get install nftables"},
 		{"no losetup", func(f *facts) { delete(f.programs, "losetup") }, []string{"losetup"}, "apt-get install mount"},
 		{"runc without seccomp", func(f *facts) { f.runc = "runc version 1.5.2\ngo: go1.26\n" }, []string{"a runc with seccomp"}, "reinstall"},
@@ -52,9 +55,12 @@ func TestJudge(t *testing.T) {
 		{"firewall on bridges", func(f *facts) { f.filtered = []Lack{{What: "an open bridge", Why: "it drops", Fix: "open it"}} },
 			[]string{"an open bridge"}, "open it"},
 		{"no cgroups", func(f *facts) { f.cgroup, f.controls = 0, nil }, []string{"control groups"}, "mount -t cgroup2"},
-		{"v2 without memory", func(f *facts) { f.controls = []string{"cpuset", "cpu", "pids"} }, []string{"the cgroup controllers memory (cgroups v2)"}, "command line"},
-		{"v1 needs more of them", func(f *facts) { f.cgroup = 1 }, []string{"the cgroup controllers cpuacct, devices, freezer (cgroups v1)"}, "mount them"},
-		{"all that is lacking is told at once", func(f *facts) { f.overlay = false; delete(f.programs, "nft") }, []string{"nft", "overlayfs"}, "nftables"},
+		{"v2 without memory", func(f *facts) { f.controls = []string{"cpuset", "cpu", "pids"} }, []string{"the cgroup controllers memory " +
+			"(cgroups v2)"}, "command line"},
+		{"v1 needs more of them", func(f *facts) { f.cgroup = 1 }, []string{"the cgroup controllers cpuacct, devices, freezer (cgroups v1)"},
+			"mount them"},
+		{"all that is lacking is told at once", func(f *facts) { f.overlay = false; delete(f.programs, "nft") }, []string{"nft", "overlayfs"},
+			"nftables"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := fit()
@@ -102,7 +108,8 @@ func TestLegacyCgroups(t *testing.T) {
 		want         []string
 	}{
 		{"none", "/dev/vda / ext4 rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n", 0, nil},
-		{"shared and single", "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n", 1, []string{"rw", "cpu", "cpuacct", "rw", "pids"}},
+		{"shared and single", "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,pids 0 0\n", 1,
+			[]string{"rw", "cpu", "cpuacct", "rw", "pids"}},
 	} {
 		version, got := legacyCgroups(test.mounts)
 		if version != test.version || !slices.Equal(got, test.want) {

@@ -96,8 +96,10 @@ func judgeKernel(f facts) []Lack {
 	add(old, fmt.Sprintf("Linux %d.%d or later", oldestKernel[0], oldestKernel[1]),
 		fmt.Sprintf("kube-proxy's nftables mode needs it, and this is %d.%d", f.release[0], f.release[1]), "upgrade the kernel")
 	add(f.namespaces != "", "namespaces", "machines are made of them, and making one failed: "+f.namespaces, otherKernel)
-	add(!f.overlay, "overlayfs", "machines' file systems and container images are layers over one another", "modprobe overlay, or "+otherKernel)
-	add(f.links != "", "bridges and veth links", "they are machines' network, and making one failed: "+f.links, "modprobe -a bridge veth, or "+otherKernel)
+	add(!f.overlay, "overlayfs", "machines' file systems and container images are layers over one another", "modprobe overlay, or "+
+		otherKernel)
+	add(f.links != "", "bridges and veth links", "they are machines' network, and making one failed: "+f.links, "modprobe -a bridge veth, or "+
+		otherKernel)
 	add(f.nft != "", "nf_tables", "kube-proxy makes Services reachable with it, and nft failed: "+f.nft, "modprobe nf_tables, or "+otherKernel)
 	add(!f.kmsg, "/dev/kmsg", "the kubelet does not start without it", "mknod /dev/kmsg c 1 11")
 	return append(lacks, f.filtered...)

@@ -113,7 +113,7 @@ func filesystem(name string) bool {
 	return false
 }
 
-// loads tells whether the kernel would load a module when it is first used; it is not loaded now.
+// loads reports whether the kernel would load a module when it is first used; it is not loaded now.
 func loads(module string) bool {
 	modprobe, ok := Find("modprobe")
 	return ok && exec.Command(modprobe, "--dry-run", "--quiet", module).Run() == nil

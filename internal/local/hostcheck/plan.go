@@ -79,8 +79,8 @@ func routeInto(prefix netip.Prefix, own string, names map[int]linkName) (string,
 	return "", nil
 }
 
-// overlaps tells whether a network shares addresses with a range. The default route, and its halves that VPNs set, share
-// addresses with everything and stand in nobody's way.
+// overlaps reports whether a network shares addresses with a range. The default route, and its halves that VPNs set, share
+// addresses with everything and are in the way of nothing.
 func overlaps(prefix netip.Prefix, network *net.IPNet) bool {
 	if network == nil {
 		return false
@@ -93,7 +93,7 @@ func overlaps(prefix netip.Prefix, network *net.IPNet) bool {
 	return netip.PrefixFrom(address.Unmap(), ones).Overlaps(prefix)
 }
 
-// PortInUse tells whether another process listens on a TCP port of an address of this host.
+// PortInUse reports whether another process listens on a TCP port of an address of this host.
 func PortInUse(address netip.AddrPort) bool {
 	listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(address))
 	if err != nil {

@@ -74,7 +74,8 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 
 // etcdKeeper returns the name of the EtcdCluster to whose members the Cluster's endpoint for etcd leads, where there are Machines of
 // several; empty: to all. During a move the EtcdCluster may not be there yet.
-func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.Cluster, owners map[string]*clusterv1.Machine) (string, error) {
+func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.Cluster, owners map[string]*clusterv1.Machine) (string,
+	error) {
 	names := map[string]bool{}
 	for _, m := range owners {
 		if isEtcd(m) {
@@ -94,9 +95,9 @@ func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.C
 	return "", nil
 }
 
-// keepUntold keeps those that the endpoint of the API leads to and that run, although nobody has told of their LocalMachines and Machines:
+// keepUntold keeps those that the endpoint of the API leads to and that run, although their LocalMachines and Machines were not seen yet:
 // after a move that may come later than the LocalCluster. A cluster that keeps its own Clusters is reached through that endpoint: without
-// them nobody could ever tell.
+// them these would never be seen.
 func (r *clusterReconciler) keepUntold(found *backends, told map[string]bool, endpoint client.ObjectKey, cluster string) error {
 	for _, b := range r.endpoints.backends(endpoint) {
 		if told[b.Name] {

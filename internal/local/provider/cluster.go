@@ -87,7 +87,8 @@ func (r *clusterReconciler) begin(ctx context.Context, lc *infrav1.LocalCluster,
 }
 
 // reconcile does what a LocalCluster needs that is not paused, and writes what has changed in it.
-func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result, failure error) {
+func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result,
+	failure error) {
 	helper, err := patch.NewHelper(lc, r.client)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", client.ObjectKeyFromObject(lc), err)
@@ -116,7 +117,7 @@ func (r *clusterReconciler) normal(ctx context.Context, lc *infrav1.LocalCluster
 		return ctrl.Result{RequeueAfter: askAgain}, nil
 	}
 	if lc.Spec.ControlPlaneEndpoint != chosen {
-		// Written before it is used, so that nobody else can be given it; the write brings us back here.
+		// Written before it is used, so that no other cluster can get it; the write brings us back here.
 		lc.Spec.ControlPlaneEndpoint = chosen
 		return ctrl.Result{}, nil
 	}
@@ -176,7 +177,8 @@ func (r *clusterReconciler) delete(ctx context.Context, lc *infrav1.LocalCluster
 		return err
 	}
 	if len(left) > 0 {
-		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "waiting until these machines are gone: " + strings.Join(left, ", ")})
+		mark(lc, clusterv1.ReadyCondition, "", &problem{infrav1.DeletingReason, "waiting until these machines are gone: " +
+			strings.Join(left, ", ")})
 		if cluster == nil || lc.Spec.ControlPlaneEndpoint.Host == "" {
 			return nil
 		}
@@ -213,7 +215,7 @@ func (r *clusterReconciler) left(ctx context.Context, lc *infrav1.LocalCluster) 
 	return names, nil
 }
 
-// clusterName is the name of the Cluster that an object belongs to; empty while nobody said so.
+// clusterName is the name of the Cluster that an object belongs to; empty while nothing names it.
 func clusterName(o client.Object) string {
 	for _, owner := range o.GetOwnerReferences() {
 		if owner.Kind == "Cluster" && strings.HasPrefix(owner.APIVersion, clusterv1.GroupVersion.Group+"/") {

@@ -138,7 +138,8 @@ func TestEndpointsOfSeveralClusters(t *testing.T) {
 	lc.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) // older, but alpha serves already
 	s.add(c, lc)
 	late := s.cluster("late")
-	wantCondition(t, late, clusterv1.ReadyCondition, "False EndpointInUse 172.30.0.10:6443 is the endpoint of LocalCluster alpha in namespace default")
+	wantCondition(t, late, clusterv1.ReadyCondition,
+		"False EndpointInUse 172.30.0.10:6443 is the endpoint of LocalCluster alpha in namespace default")
 	result, err := s.settle(s.clusters, "late")
 	if err != nil || result.RequeueAfter != askAgain {
 		t.Errorf("result %+v, %v: want it to ask again", result, err)
@@ -215,7 +216,8 @@ func TestBackends(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c, lc := aCluster("alpha")
 			m, lm := aMachine("one", "alpha")
-			status := sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running, Ready: true}
+			status := sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha",
+				Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running, Ready: true}
 			test.change(m, lm, &status)
 			s := newScene(t, c, lc, m, lm)
 			if status.Name != "" {
@@ -248,10 +250,14 @@ func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
 		want   int
 	}{
 		{"neither is told", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(*sandbox.Status) {}, 1},
-		{"the Machine alone", func(m *clusterv1.Machine, _ *infrav1.LocalMachine) []client.Object { return []client.Object{m} }, func(*sandbox.Status) {}, 1},
-		{"the LocalMachine alone", func(_ *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object { return []client.Object{lm} }, func(*sandbox.Status) {}, 1},
-		{"it does not run", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(s *sandbox.Status) { s.State = sandbox.Dead }, 0},
-		{"of another cluster", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil }, func(s *sandbox.Status) { s.Cluster = "team/alpha" }, 0},
+		{"the Machine alone", func(m *clusterv1.Machine, _ *infrav1.LocalMachine) []client.Object { return []client.Object{m} },
+			func(*sandbox.Status) {}, 1},
+		{"the LocalMachine alone", func(_ *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object { return []client.Object{lm} },
+			func(*sandbox.Status) {}, 1},
+		{"it does not run", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil },
+			func(s *sandbox.Status) { s.State = sandbox.Dead }, 0},
+		{"of another cluster", func(*clusterv1.Machine, *infrav1.LocalMachine) []client.Object { return nil },
+			func(s *sandbox.Status) { s.Cluster = "team/alpha" }, 0},
 		{"both are, and it is a worker", func(m *clusterv1.Machine, lm *infrav1.LocalMachine) []client.Object {
 			delete(m.Labels, clusterv1.MachineControlPlaneLabel)
 			return []client.Object{m, lm}
@@ -261,7 +267,8 @@ func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
 			c, lc := aCluster("alpha")
 			m, lm := aMachine("one", "alpha")
 			s := newScene(t, append(test.told(m, lm), c, lc)...)
-			status := &sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha", Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
+			status := &sandbox.Status{Spec: sandbox.Spec{Name: "one", Owner: "uid-x", Cluster: "default/alpha",
+				Address: netip.MustParseAddr("172.30.1.1")}, State: sandbox.Running}
 			test.change(status)
 			s.host.all["one"] = status
 			s.balancers.serving[keyOf("alpha")] = balancer.Config{Backends: []balancer.Backend{one}}
@@ -278,10 +285,12 @@ func TestBackendsListenWhereTheClusterSays(t *testing.T) {
 	edit(s, "alpha", func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.APIServerPort = 7000 })
 	for i, name := range []string{"two", "one", "three"} {
 		address, _ := at(network, firstMachine+i)
-		s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Owner: "uid-x", Cluster: "default/alpha", Address: address}, State: sandbox.Running}
+		s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Owner: "uid-x", Cluster: "default/alpha", Address: address},
+			State: sandbox.Running}
 	}
 	s.cluster("alpha")
-	want := []balancer.Backend{{Name: "one", Address: "172.30.1.2:7000"}, {Name: "three", Address: "172.30.1.3:7000"}, {Name: "two", Address: "172.30.1.1:7000"}}
+	want := []balancer.Backend{{Name: "one", Address: "172.30.1.2:7000"}, {Name: "three", Address: "172.30.1.3:7000"},
+		{Name: "two", Address: "172.30.1.1:7000"}}
 	if got := s.balancers.serving[keyOf("alpha")].Backends; !slices.Equal(got, want) {
 		t.Errorf("backends %v, want %v", got, want)
 	}
@@ -348,11 +357,13 @@ func TestClustersThatAreLeftAlone(t *testing.T) {
 		change func(c *clusterv1.Cluster, lc *infrav1.LocalCluster)
 		want   string // condition, or nothing at all
 	}{
-		{"no owner", func(_ *clusterv1.Cluster, lc *infrav1.LocalCluster) { lc.OwnerReferences = nil }, "Ready False WaitingForOwner spec.infrastructureRef"},
+		{"no owner", func(_ *clusterv1.Cluster, lc *infrav1.LocalCluster) { lc.OwnerReferences = nil },
+			"Ready False WaitingForOwner spec.infrastructureRef"},
 		{"paused by annotation", func(_ *clusterv1.Cluster, lc *infrav1.LocalCluster) {
 			lc.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, "Paused True Paused annotation"},
-		{"paused with the Cluster", func(c *clusterv1.Cluster, _ *infrav1.LocalCluster) { c.Spec.Paused = ptr.To(true) }, "Paused True Paused spec.paused"},
+		{"paused with the Cluster", func(c *clusterv1.Cluster, _ *infrav1.LocalCluster) { c.Spec.Paused = ptr.To(true) },
+			"Paused True Paused spec.paused"},
 		{"managed by somebody else", func(_ *clusterv1.Cluster, lc *infrav1.LocalCluster) {
 			lc.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "x"}
 		}, ""},

@@ -34,7 +34,8 @@ func beforeMaking(lm *infrav1.LocalMachine) (time.Duration, *problem) {
 	if d == 0 || left <= 0 {
 		return 0, nil
 	}
-	return left, &problem{infrav1.DelayedReason, fmt.Sprintf("it is made at %s: annotation %s is %s", at.UTC().Format(time.TimeOnly), infrav1.ProvisioningDelayAnnotation, d)}
+	return left, &problem{infrav1.DelayedReason, fmt.Sprintf("it is made at %s: annotation %s is %s", at.UTC().Format(time.TimeOnly),
+		infrav1.ProvisioningDelayAnnotation, d)}
 }
 
 // beforeRemoval is why a machine that is being deleted lives on, and when to look again; nil: it may go. A value that cannot be

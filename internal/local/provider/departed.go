@@ -20,7 +20,7 @@ import (
 const forgetLimit = 5 * time.Second
 
 // forget takes the Node of a machine that is gone, and its pods, from the cluster, as a cloud's controller does with instances that
-// are no more. Without it the pods stay for a minute: the cluster's garbage collector waits 40 s in case the Node comes back, and
+// are no more. Without it the pods stay for a minute. The cluster's garbage collector waits 40 s in case the Node comes back, and
 // looks every 20 s, while their kubelet, which alone could confirm their end, is gone. What cannot be done holds up nothing.
 func (r *machineReconciler) forget(ctx context.Context, lm *infrav1.LocalMachine, of owner) {
 	if r.workload == nil || of.cluster == nil || of.machine == nil || isEtcd(of.machine) || !of.cluster.DeletionTimestamp.IsZero() {

@@ -30,7 +30,8 @@ func insideCluster(t *testing.T, provider string) client.Client {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Spec: corev1.PodSpec{NodeName: on}}
 	}
 	return fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(node("one", provider), node("two", "local://two"), pod("etcd-one", "one"), pod("kube-proxy-a", "one"), pod("etcd-two", "two"), pod("pending", "")).
+		WithObjects(node("one", provider), node("two", "local://two"), pod("etcd-one", "one"), pod("kube-proxy-a", "one"), pod("etcd-two", "two"),
+			pod("pending", "")).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
 			p, ok := o.(*corev1.Pod)
 			if !ok {

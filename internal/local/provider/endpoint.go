@@ -15,17 +15,24 @@ import (
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
-// defaultPort is where API servers and endpoints listen unless something else is asked for.
+// defaultPort is where API servers and endpoints listen unless the object names another.
 const defaultPort = 6443
 
-// choose returns the endpoint of a LocalCluster: the user's, given there or in the Cluster, or a free address.
-func (r *clusterReconciler) choose(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (infrav1.APIEndpoint, *problem, error) {
-	chosen := lc.Spec.ControlPlaneEndpoint
-	if chosen.Host == "" {
-		chosen.Host = cluster.Spec.ControlPlaneEndpoint.Host
-		chosen.Port = cmp.Or(chosen.Port, cluster.Spec.ControlPlaneEndpoint.Port)
+// namedEndpoint is the endpoint that a LocalCluster names, or else its Cluster.
+func namedEndpoint(lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) infrav1.APIEndpoint {
+	e := lc.Spec.ControlPlaneEndpoint
+	if e.Host == "" {
+		e.Host = cluster.Spec.ControlPlaneEndpoint.Host
+		e.Port = cmp.Or(e.Port, cluster.Spec.ControlPlaneEndpoint.Port)
 	}
-	chosen.Port = cmp.Or(chosen.Port, defaultPort)
+	e.Port = cmp.Or(e.Port, defaultPort)
+	return e
+}
+
+// choose returns the endpoint of a LocalCluster: the user's, given there or in the Cluster, or a free address.
+func (r *clusterReconciler) choose(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (infrav1.APIEndpoint,
+	*problem, error) {
+	chosen := namedEndpoint(lc, cluster)
 	if ptr.Deref(lc.Status.Initialization.Provisioned, false) && chosen.Host != "" {
 		return chosen, nil, nil
 	}
@@ -80,19 +87,8 @@ func (r *clusterReconciler) allocate(key client.ObjectKey, all []infrav1.LocalCl
 	if a, ok := r.given[key]; ok {
 		return a, nil
 	}
-	used := map[netip.Addr]bool{}
-	for a := range taken {
-		used[a] = true
-	}
-	for _, a := range r.given {
-		used[a] = true
-	}
-	for _, c := range all {
-		if a, err := netip.ParseAddr(c.Spec.ControlPlaneEndpoint.Host); err == nil {
-			used[a] = true
-		}
-	}
-	// An IPv6 endpoint has the number of an IPv4 address, which is then nobody else's.
+	used := r.usedAddresses(all, taken)
+	// An IPv6 endpoint has the number of an IPv4 address, which no other then has.
 	for n := firstEndpoint; n <= lastEndpoint; n++ {
 		if a, ok := at(r.network, n); ok && used[sandbox.Address6(r.network, a)] {
 			used[a] = true
@@ -105,6 +101,23 @@ func (r *clusterReconciler) allocate(key client.ObjectKey, all []infrav1.LocalCl
 	return a, err
 }
 
+// usedAddresses are the addresses of machines and endpoints, those included that were given and are not written yet.
+func (r *clusterReconciler) usedAddresses(all []infrav1.LocalCluster, taken map[netip.Addr]string) map[netip.Addr]bool {
+	used := map[netip.Addr]bool{}
+	for a := range taken {
+		used[a] = true
+	}
+	for _, a := range r.given {
+		used[a] = true
+	}
+	for _, c := range all {
+		if a, err := netip.ParseAddr(c.Spec.ControlPlaneEndpoint.Host); err == nil {
+			used[a] = true
+		}
+	}
+	return used
+}
+
 // unusable is why the host of an endpoint that somebody asked for is none that machines with such pod networks reach; nil: it is one.
 func unusable(host string, networks podNetworks) *problem {
 	address, err := netip.ParseAddr(host)
@@ -115,7 +128,7 @@ func unusable(host string, networks podNetworks) *problem {
 	case networks.v6.IsValid():
 		families = "IPv4 or IPv6"
 	}
-	if err == nil && isUnicast(address) && (address.Is4() && networks.v4.IsValid() || address.Is6() && networks.v6.IsValid()) {
+	if err == nil && isUnicast(address) && networks.have(address) {
 		return nil
 	}
 	return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
@@ -123,18 +136,21 @@ func unusable(host string, networks podNetworks) *problem {
 }
 
 // objection is why an endpoint with a usable host, which somebody asked for, cannot be had; nil: it can.
-func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster, taken map[netip.Addr]string) *problem {
+func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster,
+	taken map[netip.Addr]string) *problem {
 	address := netip.MustParseAddr(want.Host)
 	if slices.Contains(ownAddresses(r.network), address) {
 		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(
-			"spec.controlPlaneEndpoint.host is %s, which the environment's network %s needs for itself; leave it out for a free address", want.Host, r.network)}
+			"spec.controlPlaneEndpoint.host is %s, which the environment's network %s needs for itself; leave it out for a free address", want.Host,
+			r.network)}
 	}
 	if name, ok := taken[address]; ok {
 		return &problem{infrav1.EndpointInUseReason, fmt.Sprintf("address %s is in use by machine %s", want.Host, name)}
 	}
 	for i := range all {
 		if other := &all[i]; other.Spec.ControlPlaneEndpoint == want && before(other, lc) {
-			return &problem{infrav1.EndpointInUseReason, fmt.Sprintf("%s is the endpoint of LocalCluster %s in namespace %s", listen(want), other.Name, other.Namespace)}
+			return &problem{infrav1.EndpointInUseReason, fmt.Sprintf("%s is the endpoint of LocalCluster %s in namespace %s", listen(want),
+				other.Name, other.Namespace)}
 		}
 	}
 	return nil
@@ -152,7 +168,7 @@ func ownAddresses(network netip.Prefix) []netip.Addr {
 	return []netip.Addr{network.Masked().Addr(), bridge, broadcast, sandbox.Network6(network).Addr(), sandbox.Address6(network, bridge)}
 }
 
-// before says whether a LocalCluster has the better right to an endpoint that another wants too: who serves it, then who is older.
+// before reports whether a LocalCluster has the better right to an endpoint that another wants too: who serves it, then who is older.
 func before(a, b *infrav1.LocalCluster) bool {
 	if a.Namespace == b.Namespace && a.Name == b.Name {
 		return false

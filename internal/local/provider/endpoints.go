@@ -166,7 +166,7 @@ func (e *endpoints) release(file, listen string) error {
 	return e.addresses.remove(address)
 }
 
-// drained says whether waiting for connections to a backend to end has an end itself.
+// drained reports whether waiting for connections to a backend to end has an end itself.
 func (e *endpoints) drained(key client.ObjectKey, backend string) bool {
 	file := EndpointConfig(e.state, key)
 	if _, ok := balancer.Running(file); !ok {

@@ -128,7 +128,8 @@ func TestEndpointProcesses(t *testing.T) {
 		t.Errorf("the host has %v, want %v", book.all, want)
 	}
 	// A process that was killed while it wrote its status has left that.
-	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "."+filepath.Base(balancer.StatusFile(file))+".499748093"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "."+filepath.Base(balancer.StatusFile(file))+".499748093"), nil,
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.stop(ctx, alpha); err != nil {

@@ -145,7 +145,8 @@ func TestOneEtcdBehindAnEndpoint(t *testing.T) {
 	}
 	for i, name := range []string{"demo-etcd", "another"} {
 		e := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: metav1.Unix(int64(1000+i), 0),
+			Namespace: c.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
+			CreationTimestamp: metav1.Unix(int64(1000+i), 0),
 		}}
 		if err := s.client.Create(t.Context(), e); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,8 @@ func TestFamilies(t *testing.T) {
 		peers            map[string]string
 	}{
 		{"ipv4", []string{"10.244.0.0/16"}, "172.30.0.10:6443", "172.30.1.1 10.244.0.0/24", map[string]string{"10.244.1.0/24": "172.30.1.2"}},
-		{"ipv6", []string{"fd00:10:244::/56"}, "[fd71:7175:ac1e::a]:6443", "fd71:7175:ac1e::101 fd00:10:244::/64", map[string]string{"fd00:10:244:1::/64": "fd71:7175:ac1e::102"}},
+		{"ipv6", []string{"fd00:10:244::/56"}, "[fd71:7175:ac1e::a]:6443", "fd71:7175:ac1e::101 fd00:10:244::/64",
+			map[string]string{"fd00:10:244:1::/64": "fd71:7175:ac1e::102"}},
 		{
 			"dual", []string{"10.244.0.0/16", "fd00:10:244::/56"}, "172.30.0.10:6443", "172.30.1.1 fd71:7175:ac1e::101 10.244.0.0/24",
 			map[string]string{"10.244.1.0/24": "172.30.1.2", "fd00:10:244:1::/64": "fd71:7175:ac1e::102"},
@@ -73,8 +74,10 @@ func TestEndpointFamilies(t *testing.T) {
 		want string
 	}{
 		{[]string{four}, "fd00::1", "want an IPv4 address"}, {[]string{six}, "10.1.2.3", "want an IPv6 address"},
-		{[]string{four}, "10.1.2.3", ""}, {[]string{six}, "fd00::1", ""}, {[]string{four, six}, "fd00::1", ""}, {[]string{four, six}, "10.1.2.3", ""},
-		{[]string{six}, "fe80::1", "want an IPv6 address"}, {[]string{six}, "::ffff:10.1.2.3", "want an IPv6 address"}, {[]string{four, six}, "a", "want an IPv4 or IPv6 address"},
+		{[]string{four}, "10.1.2.3", ""}, {[]string{six}, "fd00::1", ""}, {[]string{four, six}, "fd00::1", ""},
+		{[]string{four, six}, "10.1.2.3", ""},
+		{[]string{six}, "fe80::1", "want an IPv6 address"}, {[]string{six}, "::ffff:10.1.2.3", "want an IPv6 address"},
+		{[]string{four, six}, "a", "want an IPv4 or IPv6 address"},
 	} {
 		c, lc := aCluster("alpha")
 		c.Spec.ClusterNetwork.Pods.CIDRBlocks = test.pods

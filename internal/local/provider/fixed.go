@@ -36,7 +36,7 @@ func parsed(names []string) []netip.Addr {
 	return all
 }
 
-// freeFixed is the first of some addresses that nobody else has. Whose they are is told when all of them are taken.
+// freeFixed is the first of some addresses that no other has. When all of them are taken, the error names who has them.
 func freeFixed(fixed []netip.Addr, me string, taken []claim) (netip.Addr, error) {
 	var has []string
 	for _, a := range fixed {
@@ -46,7 +46,8 @@ func freeFixed(fixed []netip.Addr, me string, taken []claim) (netip.Addr, error)
 		}
 		has = append(has, fmt.Sprintf("%s is that of %s", a, taken[at].holder))
 	}
-	return netip.Addr{}, fmt.Errorf("no address of spec.addresses is free: %s; one more, or the end of one of these, is needed", strings.Join(has, ", "))
+	return netip.Addr{}, fmt.Errorf("no address of spec.addresses is free: %s; one more, or the end of one of these, is needed",
+		strings.Join(has, ", "))
 }
 
 // reserved are the addresses that LocalMachines and their templates name.

@@ -29,7 +29,8 @@ func TestFixedAddresses(t *testing.T) {
 	}
 	has("a1", "172.30.7.2")
 	has("a2", "172.30.7.1")
-	const waits = "False NoAddress no address of spec.addresses is free: 172.30.7.2 is that of machine a1, 172.30.7.1 is that of machine a2; one more, or the end of one of these, is needed"
+	const waits = "False NoAddress no address of spec.addresses is free: 172.30.7.2 is that of machine a1, 172.30.7.1 is that of machine " +
+		"a2; one more, or the end of one of these, is needed"
 	wantCondition(t, s.machine("a3"), clusterv1.ReadyCondition, waits)
 	if result, err := s.settle(s.machines, "a3"); err != nil || result.RequeueAfter != askAgain {
 		t.Errorf("result %+v, %v", result, err)
@@ -97,7 +98,8 @@ func TestFixedAddressesInvalid(t *testing.T) {
 				return
 			}
 			wantCondition(t, got, clusterv1.ReadyCondition, fmt.Sprintf(
-				"False SpecInvalid spec.addresses[1] is %s; want an address for machines of this environment, from 172.30.1.1 to 172.30.255.254", address))
+				"False SpecInvalid spec.addresses[1] is %s; want an address for machines of this environment, from 172.30.1.1 to 172.30.255.254",
+				address))
 			// Put right, it is made.
 			edit(s, "one", func(m *clusterv1.Machine) { m.Spec.Version = "v1.36.3" })
 			edit(s, "one", func(lm *infrav1.LocalMachine) { lm.Spec.Addresses = []string{"172.30.9.9"} })

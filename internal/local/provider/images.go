@@ -65,7 +65,7 @@ type importer struct {
 	busy map[given]*sync.Mutex
 }
 
-// recipient is a machine. A cluster that is made anew has machines of the same names, and none of what the earlier ones were given.
+// recipient is a machine. A cluster that is created again has machines of the same names, and nothing of the earlier ones.
 type recipient struct {
 	// name is that of the local machine.
 	name string
@@ -219,9 +219,11 @@ func (r *imagesReconciler) reconcile(ctx context.Context, key client.ObjectKey) 
 	set, err := r.importer.builds.get(u.Spec.KubernetesVersion)
 	switch {
 	case err != nil:
-		return ctrl.Result{RequeueAfter: retryBuild}, r.say(ctx, u, imagesNotBuilt, fmt.Sprintf("images of %s cannot be had: %v", u.Spec.KubernetesVersion, err))
+		return ctrl.Result{RequeueAfter: retryBuild},
+			r.say(ctx, u, imagesNotBuilt, fmt.Sprintf("images of %s cannot be had: %v", u.Spec.KubernetesVersion, err))
 	case set == nil:
-		return ctrl.Result{RequeueAfter: awaitBuild}, r.say(ctx, u, imagesBuilding, "images of "+u.Spec.KubernetesVersion+" are being built, which takes minutes the first time")
+		return ctrl.Result{RequeueAfter: awaitBuild}, r.say(ctx, u, imagesBuilding, "images of "+u.Spec.KubernetesVersion+
+			" are being built, which takes minutes the first time")
 	}
 	return r.bring(ctx, u, machine, set)
 }
@@ -232,7 +234,8 @@ func needsImages(u *upgradev1.NodeUpgrade) bool {
 }
 
 // bring brings images that were built to the machine of a NodeUpgrade, and tells of it.
-func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine recipient, set *artifacts.Set) (ctrl.Result, error) {
+func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine recipient, set *artifacts.Set) (ctrl.Result,
+	error) {
 	if files := r.importer.missing(machine, set); len(files) > 0 {
 		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine.name)); err != nil {
 			return ctrl.Result{}, err
@@ -241,7 +244,8 @@ func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, 
 	var unsaid error
 	err := r.importer.bring(ctx, machine, set, func() error {
 		unsaid = r.set(ctx, u, metav1.Condition{
-			Type: upgradev1.UpgraderAvailable, Status: metav1.ConditionTrue, Reason: imagesImported, Message: "machine " + machine.name + " has the upgrader's image",
+			Type: upgradev1.UpgraderAvailable, Status: metav1.ConditionTrue, Reason: imagesImported, Message: "machine " + machine.name +
+				" has the upgrader's image",
 		})
 		return unsaid
 	})
@@ -275,7 +279,8 @@ func (r *imagesReconciler) set(ctx context.Context, u *upgradev1.NodeUpgrade, wa
 			}
 		}
 		again = true
-		if c := conditions.Get(u, wanted.Type); c != nil && c.Status == wanted.Status && c.Reason == wanted.Reason && c.Message == wanted.Message {
+		if c := conditions.Get(u, wanted.Type); c != nil && c.Status == wanted.Status && c.Reason == wanted.Reason &&
+			c.Message == wanted.Message {
 			return nil
 		}
 		before := u.DeepCopy()
@@ -350,7 +355,8 @@ func (r *aheadReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // onlyProxy is a set of which only the image of kube-proxy is brought.
 func onlyProxy(set *artifacts.Set) *artifacts.Set {
 	only := *set
-	only.Images = slices.DeleteFunc(slices.Clone(set.Images), func(file string) bool { return filepath.Base(file) != artifacts.ImageFile("kube-proxy") })
+	only.Images = slices.DeleteFunc(slices.Clone(set.Images),
+		func(file string) bool { return filepath.Base(file) != artifacts.ImageFile("kube-proxy") })
 	return &only
 }
 
@@ -360,7 +366,8 @@ func (r *aheadReconciler) others(ctx context.Context, namespace string, wanted *
 		return nil, nil
 	}
 	all := &clusterv1.MachineList{}
-	if err := r.client.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: wanted.proxies}); err != nil {
+	if err := r.client.List(ctx, all, client.InNamespace(namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: wanted.proxies}); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	var others []upgradev1.MachineReference
@@ -379,7 +386,8 @@ func (r *aheadReconciler) firstServed(ctx context.Context, namespace string, wan
 		return false, fmt.Errorf("listing NodeUpgrades: %w", err)
 	}
 	return slices.ContainsFunc(upgrades.Items, func(u upgradev1.NodeUpgrade) bool {
-		return u.Spec.KubernetesVersion == wanted.version && slices.Contains(wanted.machines, u.Spec.Machine) && conditions.IsTrue(&u, upgradev1.ImagesAvailable)
+		return u.Spec.KubernetesVersion == wanted.version && slices.Contains(wanted.machines, u.Spec.Machine) &&
+			conditions.IsTrue(&u, upgradev1.ImagesAvailable)
 	}), nil
 }
 

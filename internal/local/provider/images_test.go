@@ -46,7 +46,8 @@ func importScene(t *testing.T) (*scene, *importer) {
 			Machine: upgradev1.MachineReference{Name: "m1"}, KubernetesVersion: "v1.36.3",
 		}},
 		&upgradev1.ControlPlaneUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "all"}, Spec: upgradev1.ControlPlaneUpgradeSpec{
-			MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "m1"}, {Name: "m2"}, {Name: "m3"}, {Name: "gone"}}, KubernetesVersion: "v1.36.3",
+			MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "m1"}, {Name: "m2"}, {Name: "m3"}, {Name: "gone"}},
+			KubernetesVersion:      "v1.36.3",
 		}},
 	)
 	s.host.all["m1-infra"], s.host.all["m2-infra"] = &sandbox.Status{}, &sandbox.Status{}
@@ -64,7 +65,8 @@ func importScene(t *testing.T) (*scene, *importer) {
 func (s *scene) reconcileImages(i *importer) (ctrl.Result, *upgradev1.NodeUpgrade) {
 	s.t.Helper()
 	key := client.ObjectKey{Namespace: "default", Name: "u1"}
-	result, err := (&imagesReconciler{client: s.client, live: s.client, importer: i}).Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+	result, err := (&imagesReconciler{client: s.client, live: s.client, importer: i}).Reconcile(s.t.Context(),
+		ctrl.Request{NamespacedName: key})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,7 +83,8 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	s.host.refusing = errors.New("no room")
 	result, u := s.reconcileImages(i)
 	c := conditions.Get(u, upgradev1.ImagesAvailable)
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != imagesFailed || !strings.Contains(c.Message, "no room") || result.RequeueAfter == 0 {
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != imagesFailed || !strings.Contains(c.Message, "no room") ||
+		result.RequeueAfter == 0 {
 		t.Errorf("an import that fails: %+v, %+v", c, result)
 	}
 	s.host.refusing = nil
@@ -91,7 +94,8 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	ran := s.host.ran["m1-infra"]
 	slices.Sort(ran)
 	slices.Reverse(ran) // several are brought at a time
-	if len(ran) != 2 || !strings.HasSuffix(ran[0], "--label io.cri-containerd.pinned=pinned - < upgrader.tar") || !strings.HasSuffix(ran[1], "< etcd.tar") {
+	if len(ran) != 2 || !strings.HasSuffix(ran[0], "--label io.cri-containerd.pinned=pinned - < upgrader.tar") ||
+		!strings.HasSuffix(ran[1], "< etcd.tar") {
 		t.Errorf("%q", ran)
 	}
 	writes := s.writes
@@ -100,7 +104,7 @@ func TestImagesForANodeUpgrade(t *testing.T) {
 	}
 }
 
-// TestImagesForAMachineOfTheSameName: a cluster that is made anew gets images for its machines as the one before did.
+// TestImagesForAMachineOfTheSameName: a cluster that is made again gets images for its machines as the one before did.
 func TestImagesForAMachineOfTheSameName(t *testing.T) {
 	s, i := importScene(t)
 	s.reconcileImages(i)
@@ -157,7 +161,8 @@ func TestImagesWhileTheUpgradeGoesOn(t *testing.T) {
 		}
 	}
 	_, u := s.reconcileImages(i)
-	if !conditions.IsTrue(u, upgradev1.UpgraderAvailable) || !conditions.IsTrue(u, upgradev1.ImagesAvailable) || *u.Status.Attempts != 2 || len(s.host.ran["m1-infra"]) != 2 {
+	if !conditions.IsTrue(u, upgradev1.UpgraderAvailable) || !conditions.IsTrue(u, upgradev1.ImagesAvailable) || *u.Status.Attempts != 2 ||
+		len(s.host.ran["m1-infra"]) != 2 {
 		t.Errorf("%+v after %q", u.Status, s.host.ran)
 	}
 }
@@ -253,7 +258,8 @@ func TestProxyImageForOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.Images = append(set.Images, proxy)
-	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "one"}}}
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "one"}}}
 	worker.Spec = clusterv1.MachineSpec{ClusterName: "one", InfrastructureRef: clusterv1.ContractVersionedObjectReference{
 		APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: "worker-infra",
 	}}
@@ -262,7 +268,8 @@ func TestProxyImageForOtherMachines(t *testing.T) {
 	s.host.all["worker-infra"], s.host.all["strange-infra"] = &sandbox.Status{}, &sandbox.Status{}
 	all := &upgradev1.ControlPlaneUpgrade{}
 	key := client.ObjectKey{Namespace: "default", Name: "all"}
-	if err := errors.Join(s.client.Create(t.Context(), worker), s.client.Create(t.Context(), strange), s.client.Get(t.Context(), key, all)); err != nil {
+	if err := errors.Join(s.client.Create(t.Context(), worker), s.client.Create(t.Context(), strange),
+		s.client.Get(t.Context(), key, all)); err != nil {
 		t.Fatal(err)
 	}
 	all.Labels = map[string]string{clusterv1.ClusterNameLabel: "one"}
@@ -270,10 +277,12 @@ func TestProxyImageForOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.reconcileImages(i)
-	if _, err := (&aheadReconciler{client: s.client, importer: i, read: readControlPlaneUpgrade}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+	if _, err := (&aheadReconciler{client: s.client, importer: i, read: readControlPlaneUpgrade}).Reconcile(t.Context(),
+		ctrl.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
-	if ran := s.host.ran["worker-infra"]; len(ran) != 1 || !strings.HasSuffix(ran[0], "< kube-proxy.tar") || len(s.host.ran["m2-infra"]) != 3 || len(s.host.ran["strange-infra"]) > 0 {
+	if ran := s.host.ran["worker-infra"]; len(ran) != 1 || !strings.HasSuffix(ran[0], "< kube-proxy.tar") ||
+		len(s.host.ran["m2-infra"]) != 3 || len(s.host.ran["strange-infra"]) > 0 {
 		t.Errorf("%q", s.host.ran)
 	}
 }
@@ -303,7 +312,8 @@ func TestImagesOfWhoWaitsComeFirst(t *testing.T) {
 			t.Error("two machines that wait do not get images at once")
 		}
 	}
-	if err := errors.Join(i.bring(t.Context(), recipient{name: "m1-infra"}, set, func() error { return nil }), i.bringAhead(t.Context(), recipient{name: "m1-infra"}, set), i.bringAhead(t.Context(), recipient{name: "m2-infra"}, set)); err != nil {
+	if err := errors.Join(i.bring(t.Context(), recipient{name: "m1-infra"}, set, func() error { return nil }),
+		i.bringAhead(t.Context(), recipient{name: "m1-infra"}, set), i.bringAhead(t.Context(), recipient{name: "m2-infra"}, set)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"m1-infra", "m1-infra", "m2-infra", "m2-infra"}; !slices.Equal(began, want) {

@@ -20,8 +20,10 @@ import (
 
 const (
 	joinCommand = "kubeadm join --config /run/kubeadm/kubeadm-join-config.yaml && echo success > /run/cluster-api/bootstrap-success.complete"
-	unsigned    = `error: error execution phase preflight: couldn't validate the identity of the API Server: could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`
-	noSystemd   = `E1122 12:48:46.598352    1141 kubelet.go:1745] "Failed to start ContainerManager" err="systemd not running on this host, cannot use systemd cgroups manager"`
+	unsigned    = `error: error execution phase preflight: couldn't validate the identity of the API Server: could not find a JWS signature ` +
+		`in the cluster-info ConfigMap for token ID "abcdef"`
+	noSystemd = `E1122 12:48:46.598352    1141 kubelet.go:1745] "Failed to start ContainerManager" err="systemd not running on this host, ` +
+		`cannot use systemd cgroups manager"`
 )
 
 // TestMachinesThatCannotJoin: the condition says why, with the line that tells, and how others know that it is final.
@@ -39,12 +41,16 @@ func TestMachinesThatCannotJoin(t *testing.T) {
 		node      string
 		want      string
 	}{
-		{"a token", failed(unsigned + "\nTo see the stack trace of this error execute with --v=5 or higher"), "", "", `False TokenUnknown the cluster has no bootstrap token "abcdef"`},
+		{"a token", failed(unsigned + "\nTo see the stack trace of this error execute with --v=5 or higher"), "", "",
+			`False TokenUnknown the cluster has no bootstrap token "abcdef"`},
 		{"with its line", failed(unsigned + "\nTo see the stack trace"), "", "", `False TokenUnknown . The log says: ` + unsigned},
-		{"what the kubelet says", failed("error: error execution phase kubelet-wait-bootstrap: failed"), noSystemd, "", "False CgroupDriverMismatch . The log says: " + noSystemd},
+		{"what the kubelet says", failed("error: error execution phase kubelet-wait-bootstrap: failed"), noSystemd, "",
+			"False CgroupDriverMismatch . The log says: " + noSystemd},
 		{"a full disk", full, "", "", "False DiskFull nothing can be written to /var/lib/kubelet on the machine, which is full"},
-		{"an unknown cause, verbosely", failed("error: error execution phase x: y\n" + strings.Repeat("k8s.io/kubernetes/cmd\n", 300)), "", "", "False BootstrapFailed ...` failed: error: error execution phase x: y"},
-		{"the kubelet does not stay up", succeeded, noSystemd, "", "False CgroupDriverMismatch kubeadm has ended, and the kubelet ends again and again: the cgroup driver"},
+		{"an unknown cause, verbosely", failed("error: error execution phase x: y\n" + strings.Repeat("k8s.io/kubernetes/cmd\n", 300)), "", "",
+			"False BootstrapFailed ...` failed: error: error execution phase x: y"},
+		{"the kubelet does not stay up", succeeded, noSystemd, "",
+			"False CgroupDriverMismatch kubeadm has ended, and the kubelet ends again and again: the cgroup driver"},
 		{"the kubelet does not stay up, and nobody knows why", succeeded, "E1 who knows", "", "True BootstrapSucceeded"},
 		{"the kubelet of a machine that has joined", succeeded, noSystemd, "one", "True BootstrapSucceeded"},
 	} {
@@ -97,12 +103,16 @@ func TestATokenThatExpired(t *testing.T) {
 		id     string
 		want   string
 	}{
-		{"known", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", dated)}, false, "abcdef", "False TokenExpired until " + expires},
-		{"known, and without an end", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", nil)}, false, "abcdef", "False TokenUnknown was deleted"},
+		{"known", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", dated)}, false, "abcdef", "False TokenExpired until " +
+			expires},
+		{"known, and without an end", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", nil)}, false, "abcdef",
+			"False TokenUnknown was deleted"},
 		{"never made", "token: abcdef.0123456789abcdef", nil, false, "", "False TokenUnknown never made"},
-		{"another is known", "token: abcdef.0123456789abcdef", []client.Object{secret("zzzzzz", dated)}, false, "", "False TokenUnknown never made"},
+		{"another is known", "token: abcdef.0123456789abcdef", []client.Object{secret("zzzzzz", dated)}, false, "",
+			"False TokenUnknown never made"},
 		{"no token in the data", "runcmd: []", []client.Object{secret("abcdef", dated)}, false, "", "False TokenUnknown never made"},
-		{"a cluster that does not answer", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", dated)}, true, "", "False TokenUnknown never made"},
+		{"a cluster that does not answer", "token: abcdef.0123456789abcdef", []client.Object{secret("abcdef", dated)}, true, "",
+			"False TokenUnknown never made"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScene(t, life("alpha", "one")...)

@@ -99,7 +99,8 @@ func (r *machineReconciler) reconcile(ctx context.Context, lm *infrav1.LocalMach
 		return ctrl.Result{}, fmt.Errorf("reading LocalMachine %s: %w", client.ObjectKeyFromObject(lm), err)
 	}
 	defer func() {
-		err := save(ctx, helper, lm, infrav1.MachineFinalizer, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition, infrav1.BootstrapSucceededCondition)
+		err := save(ctx, helper, lm, infrav1.MachineFinalizer, clusterv1.ReadyCondition, infrav1.SandboxReadyCondition,
+			infrav1.BootstrapSucceededCondition)
 		failure = kerrors.NewAggregate([]error{failure, err})
 	}()
 	if !lm.DeletionTimestamp.IsZero() {
@@ -196,7 +197,8 @@ func providerID(name string) string { return "local://" + name }
 // connect gives the machine its routes to the pods of the cluster's other machines.
 func (r *machineReconciler) connect(ctx context.Context, lm *infrav1.LocalMachine, of owner) error {
 	var all infrav1.LocalMachineList
-	if err := r.client.List(ctx, &all, client.InNamespace(lm.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: of.cluster.Name}); err != nil {
+	if err := r.client.List(ctx, &all, client.InNamespace(lm.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: of.cluster.Name}); err != nil {
 		return fmt.Errorf("listing the machines of cluster %s: %w", of.cluster.Name, err)
 	}
 	networks, err := podNetwork(of.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks)
@@ -232,7 +234,7 @@ func claimOf(lm *infrav1.LocalMachine) claim {
 	return c
 }
 
-// delete waits as long as it is told to, lets connections to the machine end, removes it and lets the object go.
+// delete waits as long as the object asks, lets connections to the machine end, removes it and lets the object go.
 func (r *machineReconciler) delete(ctx context.Context, lm *infrav1.LocalMachine, of owner) (ctrl.Result, error) {
 	mine, draining, err := r.beforeDeletion(lm, of)
 	if err != nil {
@@ -267,5 +269,6 @@ func nameProblem(name string) *problem {
 	if len(name) <= 63 && !strings.Contains(name, ".") {
 		return nil
 	}
-	return &problem{infrav1.SpecInvalidReason, fmt.Sprintf("the name %q cannot be a machine's host name: want at most 63 characters without dots", name)}
+	return &problem{infrav1.SpecInvalidReason,
+		fmt.Sprintf("the name %q cannot be a machine's host name: want at most 63 characters without dots", name)}
 }

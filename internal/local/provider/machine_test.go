@@ -63,7 +63,8 @@ func TestTheLifeOfAMachine(t *testing.T) {
 	if lm.Spec.ProviderID != "local://one" || lm.Status.FailureDomain != "a" || lm.Status.PodCIDR != "10.244.0.0/24" {
 		t.Errorf("spec %+v, status %+v", lm.Spec, lm.Status)
 	}
-	if want := []clusterv1.MachineAddress{{Type: "Hostname", Address: "one"}, {Type: "InternalIP", Address: "172.30.1.1"}}; !slices.Equal(lm.Status.Addresses, want) {
+	if want := []clusterv1.MachineAddress{{Type: "Hostname", Address: "one"}, {Type: "InternalIP", Address: "172.30.1.1"}}; !slices.Equal(
+		lm.Status.Addresses, want) {
 		t.Errorf("addresses %v, want %v", lm.Status.Addresses, want)
 	}
 	wantCondition(t, lm, infrav1.SandboxReadyCondition, "False Starting containerd does not answer yet")
@@ -235,16 +236,22 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 		want      string
 	}{
 		{"a command failed", map[string]string{"value": "x"}, failed, "False BootstrapFailed `kubeadm join` failed: error: port 6443 is in use"},
-		{"no command", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Output: "powered off"}, "False BootstrapFailed it failed: powered off"},
-		{"a directive", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading", Unsupported: "disk_setup"},
+		{"no command", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Output: "powered off"},
+			"False BootstrapFailed it failed: powered off"},
+		{"a directive", map[string]string{"value": "x"}, sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading",
+			Unsupported: "disk_setup"},
 			`False BootstrapDataUnsupported local machines cannot carry out "disk_setup"`},
 		{"no cloud-config", map[string]string{"value": "x"}, unread("#cloud-config\nruncmd: rm\n"),
 			"False BootstrapFailed `reading the bootstrap data` failed: line 2: runcmd: is a value of type str, must be a list"},
 		{"a value", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /a\n  permissions: rw\n"),
-			"False BootstrapFailed `reading the bootstrap data` failed: line 4: write_files[0].permissions: \"rw\" must be octal digits such as '0640'"},
-		{"a drop-in", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: /etc/systemd/system/kubelet.service.d/20.conf\n"),
-			`False BootstrapDataUnsupported local machines cannot carry out "write_files[0].path": line 3: write_files[0].path is not supported: /etc/systemd/system/kubelet.service.d/20.conf: a local machine has no systemd`},
-		{"a format", map[string]string{"value": "{}", "format": "ignition"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported has the format "ignition"`},
+			"False BootstrapFailed `reading the bootstrap data` failed: line 4: write_files[0].permissions: \"rw\" must be octal digits such " +
+				"as '0640'"},
+		{"a drop-in", map[string]string{"value": "x"}, unread("#cloud-config\nwrite_files:\n- path: " +
+			"/etc/systemd/system/kubelet.service.d/20.conf\n"),
+			`False BootstrapDataUnsupported local machines cannot carry out "write_files[0].path": line 3: write_files[0].path is not supported: ` +
+				`/etc/systemd/system/kubelet.service.d/20.conf: a local machine has no systemd`},
+		{"a format", map[string]string{"value": "{}", "format": "ignition"}, sandbox.Bootstrap{},
+			`False BootstrapDataUnsupported has the format "ignition"`},
 		{"no value", map[string]string{"other": "x"}, sandbox.Bootstrap{}, `False BootstrapDataUnsupported secret one-data has no key "value"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -268,7 +275,8 @@ func TestBootstrapThatDoesNotSucceed(t *testing.T) {
 // unread is what a machine says of data that it cannot read.
 func unread(data string) sandbox.Bootstrap {
 	_, err := cloudinit.Parse([]byte(data), cloudinit.Meta{})
-	return sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading the bootstrap data", Output: fmt.Sprint(err), Unsupported: cloudinit.Unsupported(err)}
+	return sandbox.Bootstrap{Phase: sandbox.BootstrapFailed, Command: "reading the bootstrap data", Output: fmt.Sprint(err),
+		Unsupported: cloudinit.Unsupported(err)}
 }
 
 func TestASecretThatIsNotThere(t *testing.T) {
@@ -278,7 +286,8 @@ func TestASecretThatIsNotThere(t *testing.T) {
 	if _, err := s.settle(s.machines, "one"); err == nil {
 		t.Error("there is no error, so nobody tries again")
 	}
-	wantCondition(t, get[infrav1.LocalMachine](s, "one"), infrav1.BootstrapSucceededCondition, "False WaitingForBootstrapData secret gone, which spec.bootstrap.dataSecretName of Machine one names, is not there")
+	wantCondition(t, get[infrav1.LocalMachine](s, "one"), infrav1.BootstrapSucceededCondition,
+		"False WaitingForBootstrapData secret gone, which spec.bootstrap.dataSecretName of Machine one names, is not there")
 }
 
 // After a restart the machine may be told again: it takes the first data only.
@@ -300,9 +309,11 @@ func TestWhatHappensToMachines(t *testing.T) {
 	}{
 		{"stopped", func(m *sandbox.Status) { m.State, m.Ready = sandbox.Stopped, false }, "False Stopped `quorate machine start one`"},
 		{"paused", func(m *sandbox.Status) { m.State, m.Ready = sandbox.Paused, false }, "False Frozen `quorate machine resume one`"},
-		{"dead", func(m *sandbox.Status) { m.State, m.Ready, m.Problem = sandbox.Dead, false, "out of memory" }, "False Died its first process has ended: out of memory; `quorate machine start one`"},
+		{"dead", func(m *sandbox.Status) { m.State, m.Ready, m.Problem = sandbox.Dead, false, "out of memory" },
+			"False Died its first process has ended: out of memory; `quorate machine start one`"},
 		{"partitioned", func(m *sandbox.Status) { m.Partitioned = true }, "False Partitioned `quorate machine heal one`"},
-		{"containerd gone", func(m *sandbox.Status) { m.Ready, m.Problem = false, "exit status 1" }, "False Starting containerd does not answer yet: exit status 1"},
+		{"containerd gone", func(m *sandbox.Status) { m.Ready, m.Problem = false, "exit status 1" },
+			"False Starting containerd does not answer yet: exit status 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScene(t, life("alpha", "one")...)
@@ -552,7 +563,8 @@ func TestAddressesAndPodRanges(t *testing.T) {
 		t.Errorf("b1, alone in its cluster, has the peers %v", got)
 	}
 	s.machine("a1")
-	if want := map[netip.Prefix]netip.Addr{netip.MustParsePrefix("10.244.1.0/24"): netip.MustParseAddr("172.30.1.2")}; !maps.Equal(s.host.peers["a1"], want) {
+	if want := map[netip.Prefix]netip.Addr{netip.MustParsePrefix("10.244.1.0/24"): netip.MustParseAddr("172.30.1.2")}; !maps.Equal(
+		s.host.peers["a1"], want) {
 		t.Errorf("a1 has the peers %v, want %v", s.host.peers["a1"], want)
 	}
 

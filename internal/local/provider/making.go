@@ -29,7 +29,8 @@ const (
 )
 
 // ensure has the machine there and running, as far as that is ours to do, and returns it; or why it is not there.
-func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem, error) {
+func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem,
+	error) {
 	s, err := r.machines.Get(lm.Name)
 	switch {
 	case errors.Is(err, sandbox.ErrNotFound):
@@ -47,8 +48,8 @@ func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine
 	}
 }
 
-// shouldStart says whether a machine that does not run, although nobody stopped it, is to be started: it never ran, or the
-// host was booted since. One that died by itself stays dead, as evidence, and for whoever replaces machines.
+// shouldStart reports whether a machine that does not run, although no user stopped it, is to be started: it never ran, or the
+// host was booted since. One that died by itself stays dead, as evidence, and for the controller that replaces machines.
 func (r *machineReconciler) shouldStart(lm *infrav1.LocalMachine) bool {
 	if !ptr.Deref(lm.Status.Initialization.Provisioned, false) {
 		return true
@@ -59,10 +60,12 @@ func (r *machineReconciler) shouldStart(lm *infrav1.LocalMachine) bool {
 
 // create makes the machine, as soon as there is what it is made of. It does not wait for bootstrap data: containerd and
 // the images are ready when that comes.
-func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem, error) {
+func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem,
+	error) {
 	if ptr.Deref(lm.Status.Initialization.Provisioned, false) {
 		// Its disk was all it knew; a new one under its name would be another machine.
-		return nil, ctrl.Result{}, &problem{infrav1.VanishedReason, "nothing is left of the machine on this host; delete its Machine to replace it"}, nil
+		return nil, ctrl.Result{},
+			&problem{infrav1.VanishedReason, "nothing is left of the machine on this host; delete its Machine to replace it"}, nil
 	}
 	if p := cmp.Or(nameProblem(lm.Name), addressesProblem(r.claims.network, lm.Spec.Addresses)); p != nil {
 		return nil, ctrl.Result{}, p, nil
@@ -88,7 +91,8 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 	return r.start(ctx, lm, spec)
 }
 
-func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec) (*sandbox.Status, ctrl.Result, *problem, error) {
+func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec) (*sandbox.Status, ctrl.Result, *problem,
+	error) {
 	err := r.machines.Ensure(ctx, spec)
 	if missing, ok := errors.AsType[*sandbox.NotFreeError](err); ok {
 		return nil, ctrl.Result{RequeueAfter: askAgain}, notFree(lm, missing), nil
@@ -111,7 +115,8 @@ func (r *machineReconciler) artifacts(m *clusterv1.Machine) (*artifacts.Set, ctr
 		what, version = "etcd", etcdBuild
 	}
 	if version == "" {
-		return nil, ctrl.Result{}, &problem{infrav1.SpecInvalidReason, "spec.version of Machine " + m.Name + " is empty, want a version of Kubernetes"}
+		return nil, ctrl.Result{}, &problem{infrav1.SpecInvalidReason, "spec.version of Machine " + m.Name +
+			" is empty, want a version of Kubernetes"}
 	}
 	set, err := r.builds.get(version)
 	switch {
@@ -134,7 +139,8 @@ func (r *machineReconciler) claim(ctx context.Context, lm *infrav1.LocalMachine,
 		for _, pods := range []netip.Prefix{networks.v4, networks.v6} {
 			if pods.IsValid() && pods.Overlaps(network) {
 				return claim{}, &problem{infrav1.NoAddressReason, fmt.Sprintf(
-					"the pod network %s overlaps with %s, the network of machines; choose another for spec.clusterNetwork.pods of the Cluster", pods, network)}, nil
+					"the pod network %s overlaps with %s, the network of machines; choose another for spec.clusterNetwork.pods of the Cluster", pods,
+					network)}, nil
 			}
 		}
 	}
@@ -147,7 +153,8 @@ func (r *machineReconciler) claim(ctx context.Context, lm *infrav1.LocalMachine,
 		return claim{}, nil, err
 	}
 	mine, err := r.claims.take(request{
-		key: client.ObjectKeyFromObject(lm), cluster: sandboxCluster(of.cluster), pods: networks.numbered(), fixed: parsed(lm.Spec.Addresses), reserved: reserved,
+		key: client.ObjectKeyFromObject(lm), cluster: sandboxCluster(of.cluster), pods: networks.numbered(), fixed: parsed(lm.Spec.Addresses),
+		reserved: reserved,
 	}, taken)
 	if err != nil {
 		return claim{}, &problem{infrav1.NoAddressReason, err.Error()}, nil
@@ -221,11 +228,13 @@ func (r *machineReconciler) tell(ctx context.Context, lm *infrav1.LocalMachine, 
 // bootstrapData is what a secret holds for a machine, or why that cannot be used.
 func bootstrapData(secret *corev1.Secret) ([]byte, *problem) {
 	if format := string(secret.Data["format"]); format != "" && format != "cloud-config" {
-		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("the bootstrap data has the format %q; local machines execute cloud-config", format)}
+		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("the bootstrap data has the format %q; local machines execute "+
+			"cloud-config", format)}
 	}
 	data, ok := secret.Data["value"]
 	if !ok {
-		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("secret %s has no key \"value\" with bootstrap data", secret.Name)}
+		return nil, &problem{infrav1.BootstrapDataUnsupportedReason, fmt.Sprintf("secret %s has no key \"value\" with bootstrap data",
+			secret.Name)}
 	}
 	return data, nil
 }
@@ -238,7 +247,7 @@ func (o owner) sandboxCluster(lm *infrav1.LocalMachine) string {
 	return lm.Namespace + "/" + clusterName(lm)
 }
 
-// beforeDeletion says whether there is a machine that is ours to remove, and whether its connections are still being moved.
+// beforeDeletion reports whether there is a machine that is ours to remove, and whether its connections are still being moved.
 func (r *machineReconciler) beforeDeletion(lm *infrav1.LocalMachine, of owner) (mine, draining bool, err error) {
 	s, err := r.machines.Get(lm.Name)
 	if errors.Is(err, sandbox.ErrNotFound) || nameProblem(lm.Name) != nil {

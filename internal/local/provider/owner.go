@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
 
-// A machine on this host is its LocalMachine's, and not that of whatever LocalMachine has its name: after a backup of the management
+// A machine on this host is its LocalMachine's, and not that of whatever LocalMachine has its name. After a backup of the management
 // cluster was restored, a new LocalMachine may be called as a machine that lives. The machine has the UID of the LocalMachine that it was
 // made for on record. A move gives a LocalMachine another UID, and keeps its annotations: one of them is the UID that the LocalMachine had
 // when its machine was made.
@@ -33,7 +33,8 @@ func ownedBy(lm *infrav1.LocalMachine, spec sandbox.Spec) sandbox.Spec {
 func othersProblem(lm *infrav1.LocalMachine, of owner, s *sandbox.Status) *problem {
 	other := fmt.Sprintf("a machine of cluster %s is called %s; names of machines are unique on a host", s.Cluster, lm.Name)
 	if s.Cluster == sandboxCluster(of.cluster) {
-		other = fmt.Sprintf("machine %s of this host was made for the LocalMachine with UID %q, and this one has UID %q: the machine is left alone. "+
+		other = fmt.Sprintf("machine %s of this host was made for the LocalMachine with UID %q, and this one has UID %q: the machine is left "+
+			"alone. "+
 			"Delete Machine %s: its successor gets another name", lm.Name, s.Owner, lm.UID, of.machine.Name)
 	}
 	return &problem{infrav1.NameInUseReason, other}

@@ -52,7 +52,8 @@ func TestAMachineIsTakenByNobodyElse(t *testing.T) {
 		host  func(*sandbox.Status)
 		want  string // of SandboxReady
 	}{
-		{"a new one of the name", made, func(*sandbox.Status) {}, "False NameInUse \"uid-x\", and this one has UID \"uid-y\": the machine is left alone. Delete Machine one"},
+		{"a new one of the name", made, func(*sandbox.Status) {},
+			"False NameInUse \"uid-x\", and this one has UID \"uid-y\": the machine is left alone. Delete Machine one"},
 		{"an older one of the name", func(lm *infrav1.LocalMachine) { lm.Annotations = map[string]string{infrav1.OwnerAnnotation: "uid-w"} },
 			func(*sandbox.Status) {}, "False NameInUse the machine is left alone"},
 		{"one whose own machine is gone", func(lm *infrav1.LocalMachine) {
@@ -97,7 +98,8 @@ func TestAMachineIsKeptInAMove(t *testing.T) {
 		owner string // on record
 	}{
 		{"moved", func(*infrav1.LocalMachine) {}, func(*sandbox.Status) {}, "uid-x"},
-		{"moved by the release before", func(lm *infrav1.LocalMachine) { lm.Annotations = nil }, func(m *sandbox.Status) { m.Owner = "" }, "uid-y"},
+		{"moved by the release before", func(lm *infrav1.LocalMachine) { lm.Annotations = nil }, func(m *sandbox.Status) { m.Owner = "" },
+			"uid-y"},
 		{"stopped and moved by the release before", func(lm *infrav1.LocalMachine) { lm.Annotations = nil },
 			func(m *sandbox.Status) { m.Owner, m.State = "", sandbox.Stopped }, "uid-y"},
 	} {

@@ -42,16 +42,23 @@ func podNetwork(ranges []string) (podNetworks, error) {
 // check returns what is wrong with the sizes of the ranges.
 func (p podNetworks) check() error {
 	if p.v4.IsValid() && p.v4.Bits() > machinePods {
-		return fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %s, want a range of at least /%d: each machine gets as much", p.v4, machinePods)
+		return fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %s, want a range of at least /%d: each machine gets as much", p.v4,
+			machinePods)
 	}
 	if most := machinePods6 - (machinePods - p.numbered().Bits()); p.v6.IsValid() && p.v6.Bits() > most {
-		return fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %s, want a range of at least /%d: each machine gets a /%d", p.v6, most, machinePods6)
+		return fmt.Errorf("spec.clusterNetwork.pods.cidrBlocks has %s, want a range of at least /%d: each machine gets a /%d", p.v6, most,
+			machinePods6)
 	}
 	return nil
 }
 
 // v6Only reports whether pods have no IPv4 addresses, and so neither have machines.
 func (p podNetworks) v6Only() bool { return p.v6.IsValid() && !p.v4.IsValid() }
+
+// have reports whether pods have addresses of the same family.
+func (p podNetworks) have(a netip.Addr) bool {
+	return a.Is4() && p.v4.IsValid() || a.Is6() && p.v6.IsValid()
+}
 
 // numbered is the range whose parts tell which part of each range a machine has.
 func (p podNetworks) numbered() netip.Prefix {

@@ -30,14 +30,14 @@ func mark(o conditions.Setter, condition, reasonWhenTrue string, p *problem) {
 	conditions.Set(o, c)
 }
 
-// released tells whether an object is being deleted and we have let it go, or never held it: nothing of it is ours to do or
+// released reports whether an object is being deleted and we have let it go, or never held it: nothing of it is ours to do or
 // to write any more.
 func released(o client.Object, finalizer string) bool {
 	return !o.GetDeletionTimestamp().IsZero() && !controllerutil.ContainsFinalizer(o, finalizer)
 }
 
 // save writes what changed in an object. That there is no such object any more is an error only for one that our finalizer
-// holds: all others may go at any moment, and those that are being deleted went because we let them go, which the
+// holds. All others may go at any moment, and those that are being deleted went because we released them, which the
 // cache may not show yet.
 func save(ctx context.Context, helper *patch.Helper, o client.Object, finalizer string, owned ...string) error {
 	err := helper.Patch(ctx, o, patch.WithOwnedConditions{Conditions: owned})
@@ -48,7 +48,7 @@ func save(ctx context.Context, helper *patch.Helper, o client.Object, finalizer 
 	return err
 }
 
-// gone tells whether an error, or each of those that a patch.Helper collected, says that there is no such object.
+// gone reports whether an error, or each of those that a patch.Helper collected, says that there is no such object.
 func gone(err error) bool {
 	if all, ok := errors.AsType[kerrors.Aggregate](err); ok {
 		return !slices.ContainsFunc(all.Errors(), func(e error) bool { return !apierrors.IsNotFound(e) })

@@ -45,7 +45,7 @@ func freeEndpoint(network netip.Prefix, used map[netip.Addr]bool) (netip.Addr, e
 func lastMachine(network netip.Prefix) int { return 1<<(32-network.Bits()) - 2 }
 
 // freeMachine is the address for a machine that follows the highest used one, or, at the end of the network, the
-// lowest free one: an address that a machine just left is not given to the next, since others may still take it for the old one.
+// lowest free one. An address that a machine just left is not given to the next, since others may still take it for the old one.
 func freeMachine(network netip.Prefix, used map[netip.Addr]bool, last netip.Addr) (netip.Addr, error) {
 	end := lastMachine(network) + 1
 	start := firstMachine

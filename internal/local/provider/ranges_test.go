@@ -85,7 +85,8 @@ func TestPodRanges(t *testing.T) {
 	}
 	four := netip.MustParsePrefix("10.1.0.0/22")
 	used := map[netip.Prefix]bool{netip.MustParsePrefix("10.1.1.0/24"): true, netip.MustParsePrefix("10.1.3.0/24"): true}
-	for last, want := range map[string]string{"": "10.1.0.0/24", "10.1.0.0/24": "10.1.2.0/24", "10.1.2.0/24": "10.1.0.0/24", "10.1.3.0/24": "10.1.0.0/24"} {
+	for last, want := range map[string]string{"": "10.1.0.0/24", "10.1.0.0/24": "10.1.2.0/24", "10.1.2.0/24": "10.1.0.0/24",
+		"10.1.3.0/24": "10.1.0.0/24"} {
 		p, _ := netip.ParsePrefix(last)
 		if got, err := freePods(four, used, p); err != nil || got.String() != want {
 			t.Errorf("after %q: %v, %v, want %s", last, got, err, want)

@@ -23,7 +23,7 @@ func sandboxProblem(s *sandbox.Status) *problem {
 	case s.State == sandbox.Stopped:
 		return &problem{infrav1.StoppedReason, "it was powered off on purpose; `quorate machine start " + s.Name + "` powers it on"}
 	case s.State == sandbox.Paused:
-		return &problem{infrav1.FrozenReason, "it was paused on purpose; `quorate machine resume " + s.Name + "` lets it go on"}
+		return &problem{infrav1.FrozenReason, "it was paused on purpose; `quorate machine resume " + s.Name + "` resumes it"}
 	case s.State == sandbox.Dead:
 		return &problem{infrav1.DiedReason, "its first process has ended" + because + "; `quorate machine start " + s.Name + "` starts it again"}
 	case s.Partitioned:
@@ -53,7 +53,8 @@ func bootstrapProblem(s *sandbox.Status, of owner, token infrav1.BootstrapTokenS
 	case b.Phase == sandbox.BootstrapSucceeded:
 		return kubeletProblem(s, of, token)
 	case b.Unsupported != "":
-		return &problem{infrav1.BootstrapDataUnsupportedReason, joined(fmt.Sprintf("local machines cannot carry out %q", plaintext.Shown(b.Unsupported)), b.Output)}
+		return &problem{infrav1.BootstrapDataUnsupportedReason,
+			joined(fmt.Sprintf("local machines cannot carry out %q", plaintext.Shown(b.Unsupported)), b.Output)}
 	case b.Phase == sandbox.BootstrapFailed:
 		return failureProblem(s, token)
 	case b.Command == "":
@@ -66,7 +67,8 @@ func bootstrapProblem(s *sandbox.Status, of owner, token infrav1.BootstrapTokenS
 // failureProblem is why the bootstrap of a machine failed: a cause that is known, or what the command printed.
 func failureProblem(s *sandbox.Status, token infrav1.BootstrapTokenStatus) *problem {
 	b := s.Bootstrap
-	found := joinfailure.Of(joinfailure.Facts{Command: b.Command, Log: b.Output, Kubelet: s.Kubelet, Full: b.Full, Token: tokenOf(token), Ended: b.Ended})
+	found := joinfailure.Of(joinfailure.Facts{Command: b.Command, Log: b.Output, Kubelet: s.Kubelet, Full: b.Full, Token: tokenOf(token),
+		Ended: b.Ended})
 	switch {
 	case found.Reason != joinfailure.Unknown:
 		return causeProblem(found)

@@ -51,7 +51,8 @@ func notFree(lm *infrav1.LocalMachine, missing *sandbox.NotFreeError) *problem {
 	if missing.Resource == "cpu" {
 		wanted, what, has = lm.Spec.Resources.CPU, cpuText, "the host's"
 	}
-	return &problem{infrav1.ResourcesNotFreeReason, fmt.Sprintf("spec.resources.%s is %s, and %s is free on this host: %s is %s, of which %s is promised to other machines",
+	return &problem{infrav1.ResourcesNotFreeReason, fmt.Sprintf("spec.resources.%s is %s, and %s is free on this host: %s is %s, of which "+
+		"%s is promised to other machines",
 		missing.Resource, wanted, what(missing.Free()), what(missing.Host), has, what(missing.Promised))}
 }
 

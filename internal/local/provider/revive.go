@@ -35,7 +35,7 @@ func revive(ctx context.Context, host machines, served *endpoints, cluster clien
 	return errors.Join(failures...)
 }
 
-// again has an endpoint served as its file says. Whoever has its LocalCluster watches the process.
+// again has an endpoint served as its file says. The controller of its LocalCluster watches the process.
 func (e *endpoints) again(ctx context.Context, file string) error {
 	config, err := balancer.Load(file)
 	if err != nil {

@@ -64,7 +64,8 @@ type host struct {
 }
 
 func newHost() *host {
-	return &host{all: map[string]*sandbox.Status{}, data: map[string]string{}, peers: map[string]map[netip.Prefix]netip.Addr{}, ran: map[string][]string{}}
+	return &host{all: map[string]*sandbox.Status{}, data: map[string]string{}, peers: map[string]map[netip.Prefix]netip.Addr{},
+		ran: map[string][]string{}}
 }
 
 // Exec imports images, which is all that this package runs in machines: it notes them.
@@ -219,14 +220,17 @@ var network = netip.MustParsePrefix("172.30.0.0/16")
 func newScene(t *testing.T, objects ...client.Object) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme, etcdclusterv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme,
+		etcdclusterv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &scene{t: t, host: newHost(), balancers: &balancers{serving: map[client.ObjectKey]balancer.Config{}, busy: map[string]bool{}}, built: map[string]*artifacts.Set{"v1.36.3": {Kubernetes: "v1.36.3"}}}
+	s := &scene{t: t, host: newHost(), balancers: &balancers{serving: map[client.ObjectKey]balancer.Config{}, busy: map[string]bool{}},
+		built: map[string]*artifacts.Set{"v1.36.3": {Kubernetes: "v1.36.3"}}}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&infrav1.LocalCluster{}, &infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{}, &upgradev1.NodeUpgrade{}).
+		WithStatusSubresource(&infrav1.LocalCluster{}, &infrav1.LocalMachine{}, &clusterv1.Cluster{}, &clusterv1.Machine{},
+			&upgradev1.NodeUpgrade{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			// A cache has no order.
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -240,7 +244,8 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 				s.writes++
 				return c.Patch(ctx, o, p, opts...)
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
 				s.writes++
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			},
@@ -251,7 +256,8 @@ func newScene(t *testing.T, objects ...client.Object) *scene {
 
 // restart begins with new reconcilers, as after the death of the process: only objects, machines and endpoints remain.
 func (s *scene) restart() {
-	s.clusters = &clusterReconciler{client: s.client, machines: s.host, network: network, endpoints: s.balancers, given: map[client.ObjectKey]netip.Addr{}}
+	s.clusters = &clusterReconciler{client: s.client, machines: s.host, network: network, endpoints: s.balancers,
+		given: map[client.ObjectKey]netip.Addr{}}
 	s.machines = &machineReconciler{
 		client: s.client, machines: s.host, endpoints: s.balancers, claims: newClaims(network), told: map[client.ObjectKey]bool{},
 		builds: newBuilds(func(version string) (*artifacts.Set, error) {
@@ -399,7 +405,8 @@ func owned(o client.Object, kind, name string) {
 // aCluster is a Cluster with its LocalCluster.
 func aCluster(name string) (*clusterv1.Cluster, *infrav1.LocalCluster) {
 	c := &clusterv1.Cluster{ObjectMeta: meta(name)}
-	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: c.Name}
+	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+		Name: c.Name}
 	lc := &infrav1.LocalCluster{ObjectMeta: meta(name, clusterv1.ClusterNameLabel+"="+c.Name)}
 	owned(lc, "Cluster", c.Name)
 	return c, lc
@@ -409,7 +416,8 @@ func aCluster(name string) (*clusterv1.Cluster, *infrav1.LocalCluster) {
 func aMachine(name, cluster string) (*clusterv1.Machine, *infrav1.LocalMachine) {
 	m := &clusterv1.Machine{ObjectMeta: meta(name, clusterv1.ClusterNameLabel+"="+cluster, clusterv1.MachineControlPlaneLabel+"=")}
 	m.Spec = clusterv1.MachineSpec{ClusterName: cluster, Version: "v1.36.3", FailureDomain: "a"}
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: m.Name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine",
+		Name: m.Name}
 	lm := &infrav1.LocalMachine{ObjectMeta: meta(name, clusterv1.ClusterNameLabel+"="+cluster)}
 	owned(lm, "Machine", m.Name)
 	return m, lm

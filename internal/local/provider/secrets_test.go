@@ -28,7 +28,8 @@ func TestConditionsHoldNoSecrets(t *testing.T) {
 		{Phase: sandbox.BootstrapFailed, Command: strings.Repeat("x", longestCommand-20) + " --token abcdef.0123456789abcdef"},
 	} {
 		lm := &infrav1.LocalMachine{}
-		mark(lm, infrav1.BootstrapSucceededCondition, "", bootstrapProblem(&sandbox.Status{Bootstrap: b}, owner{machine: m}, infrav1.BootstrapTokenStatus{}))
+		mark(lm, infrav1.BootstrapSucceededCondition, "", bootstrapProblem(&sandbox.Status{Bootstrap: b}, owner{machine: m},
+			infrav1.BootstrapTokenStatus{}))
 		mark(lm, infrav1.SandboxReadyCondition, "", sandboxProblem(&sandbox.Status{State: sandbox.Dead, Problem: output}))
 		mark(lm, clusterv1.ReadyCondition, "", firstProblem(lm))
 		for _, c := range lm.GetConditions() {
@@ -38,7 +39,8 @@ func TestConditionsHoldNoSecrets(t *testing.T) {
 				}
 			}
 		}
-		if got := conditions.GetMessage(lm, infrav1.BootstrapSucceededCondition); strings.HasPrefix(b.Command, "curl") && b.Unsupported == "" && !strings.Contains(got, "https://x/install") {
+		if got := conditions.GetMessage(lm, infrav1.BootstrapSucceededCondition); strings.HasPrefix(b.Command, "curl") && b.Unsupported == "" &&
+			!strings.Contains(got, "https://x/install") {
 			t.Errorf("it does not say which command: %s", got)
 		}
 	}

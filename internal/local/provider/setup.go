@@ -54,13 +54,14 @@ type Options struct {
 	WatchFilter string
 }
 
-// Setup adds the controllers of LocalClusters and LocalMachines to the manager. It reads Host.Changed, which nobody else may.
+// Setup adds the controllers of LocalClusters and LocalMachines to the manager. It reads Host.Changed, which no other code may.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Options) error {
 	return setup(ctx, mgr, o, c, o.Host, hostAddresses{o.Host})
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Options, host machines, given addresses) error {
-	w := &wiring{mgr: mgr, filter: o.WatchFilter, options: c, ended: make(chan event.GenericEvent), changed: make(chan event.GenericEvent), built: make(chan event.GenericEvent)}
+	w := &wiring{mgr: mgr, filter: o.WatchFilter, options: c, ended: make(chan event.GenericEvent), changed: make(chan event.GenericEvent),
+		built: make(chan event.GenericEvent)}
 	served := &endpoints{
 		state: o.State, nodeBinary: o.NodeBinary, addresses: given, watched: map[client.ObjectKey]bool{},
 		ended: func(key client.ObjectKey) { send(ctx, w.ended, key) },
@@ -73,7 +74,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options, c controller.Option
 		client: mgr.GetClient(), machines: host, network: o.Network, endpoints: served, given: map[client.ObjectKey]netip.Addr{},
 	}
 	made := &machineReconciler{
-		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted, told: map[client.ObjectKey]bool{}, workload: o.Workload,
+		client: mgr.GetClient(), machines: host, endpoints: served, claims: newClaims(o.Network), booted: booted,
+		told: map[client.ObjectKey]bool{}, workload: o.Workload,
 		preparesImages: o.Upgrader != nil,
 		builds: newBuilds(
 			func(version string) (*artifacts.Set, error) {

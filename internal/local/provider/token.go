@@ -21,7 +21,7 @@ const tokenLimit = 2 * time.Second
 var token = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 
 // knownToken is the bootstrap token in a machine's data, if the cluster knows it now. A cluster forgets tokens that have expired, so that
-// afterwards nobody could tell one from a token that was never made. What cannot be found out holds up nothing.
+// afterwards it looks like a token that was never made. What cannot be found out holds up nothing.
 func (r *machineReconciler) knownToken(ctx context.Context, of owner, data []byte) infrav1.BootstrapTokenStatus {
 	found := token.FindSubmatch(data)
 	if found == nil || r.workload == nil {
@@ -35,7 +35,7 @@ func (r *machineReconciler) knownToken(ctx context.Context, of owner, data []byt
 		err = c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id}, secret)
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("the cluster tells nothing of the machine's bootstrap token", "token", id, "why", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("the cluster reports nothing about the machine's bootstrap token", "token", id, "why", err.Error())
 		return infrav1.BootstrapTokenStatus{}
 	}
 	known := infrav1.BootstrapTokenStatus{ID: id}

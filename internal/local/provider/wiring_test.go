@@ -47,8 +47,9 @@ func newWired(t *testing.T) *wired {
 		t.Skip("KUBEBUILDER_ASSETS is not set: make unit builds what it names")
 	}
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../../config/crd", coreCRDs(t)}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 3 * time.Minute,
-		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: 3 * time.Minute}}
+	env := &envtest.Environment{CRDDirectoryPaths: []string{"../../../config/crd", coreCRDs(t)}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: 3 * time.Minute,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: 3 * time.Minute}}
 	t.Cleanup(func() { // also after a Start that failed half-way
 		if err := env.Stop(); err != nil {
 			t.Error(err)
@@ -204,7 +205,8 @@ func (w *wired) runs(ready func(string) string, after func(string, func() bool) 
 			return w.host.data[name] != ""
 		}))
 		w.host.set(name, func(m *sandbox.Status) { m.Bootstrap.Phase = sandbox.BootstrapSucceeded })
-		t.Logf("FIGURE change of a machine to its conditions: %s", after(name+" is ready", func() bool { return ready(name) == clusterv1.ReadyReason }))
+		t.Logf("FIGURE change of a machine to its conditions: %s",
+			after(name+" is ready", func() bool { return ready(name) == clusterv1.ReadyReason }))
 	}
 	after("both are backends", func() bool { return w.backends() == "one two" })
 }
@@ -372,17 +374,19 @@ func (w *wired) refusesResources() {
 	ctx := context.Background()
 	object := func(kind, name, spec string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
-		text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q},"spec":%s}`, infrav1.GroupVersion, kind, name, spec)
+		text := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"default","name":%q},"spec":%s}`, infrav1.GroupVersion, kind,
+			name, spec)
 		if err := o.UnmarshalJSON([]byte(text)); err != nil {
 			w.t.Fatal(err)
 		}
 		return o
 	}
 	for spec, want := range map[string]string{
-		`{"cpu":"99m"}`:                     "spec.resources.cpu: Invalid value: cpu must be at least 100m",
-		`{"cpu":0}`:                         "cpu must be at least 100m",
-		`{"cpu":"-1"}`:                      "cpu must be at least 100m",
-		`{"memory":"767Mi"}`:                "spec.resources.memory: Invalid value: memory must be at least 768Mi, which a control plane made by kubeadm needs",
+		`{"cpu":"99m"}`: "spec.resources.cpu: Invalid value: cpu must be at least 100m",
+		`{"cpu":0}`:     "cpu must be at least 100m",
+		`{"cpu":"-1"}`:  "cpu must be at least 100m",
+		`{"memory":"767Mi"}`: "spec.resources.memory: Invalid value: memory must be at least 768Mi, which a control plane made " +
+			"by kubeadm needs",
 		`{"memory":700000000}`:              "memory must be at least 768Mi",
 		`{"memory":"plenty"}`:               "spec.resources.memory",
 		`{}`:                                "spec.resources",

@@ -54,14 +54,21 @@ func TestBootstrapSaysWhatFailed(t *testing.T) {
 		want  Bootstrap
 	}{
 		{[]string{"runcmd: ['true', 'echo why; false']"}, Bootstrap{Phase: BootstrapFailed, Command: "echo why; false", Output: "why"}},
-		{[]string{"runcmd: ['mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero 2>/dev/null > /etc/kubernetes/x || echo full; false']"}, Bootstrap{
-			Phase: BootstrapFailed, Command: "mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero 2>/dev/null > /etc/kubernetes/x || echo full; false",
+		{[]string{"runcmd: ['mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero 2>/dev/null > " +
+			"/etc/kubernetes/x || echo full; false']"}, Bootstrap{
+			Phase: BootstrapFailed, Command: "mkdir -p /etc/kubernetes && mount -t tmpfs -o size=64k tmpfs /etc/kubernetes && cat /dev/zero " +
+				"2>/dev/null > /etc/kubernetes/x || echo full; false",
 			Output: "full", Full: "/etc/kubernetes",
 		}},
-		{[]string{"mounts: [[a, b]]"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: mounts is not supported: a local machine has no disks to mount; its root is a folder of the host", Unsupported: "mounts"}},
-		{[]string{"runcmd: rm"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: runcmd: is a value of type str, must be a list"}},
-		{[]string{"runcmd: ['echo x > /etc/systemd/system/agent.service']"}, Bootstrap{Phase: BootstrapFailed, Command: "units", Output: "a command wrote /etc/systemd/system/agent.service: " +
-			"a local machine has no systemd, so that it would have no effect; write flags of the kubelet to kubeletExtraArgs or, as KUBELET_EXTRA_ARGS, to /etc/default/kubelet, and start other programs with runcmd",
+		{[]string{"mounts: [[a, b]]"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data",
+			Output:      "line 2: mounts is not supported: a local machine has no disks to mount; its root is a folder of the host",
+			Unsupported: "mounts"}},
+		{[]string{"runcmd: rm"}, Bootstrap{Phase: BootstrapFailed, Command: "reading the bootstrap data", Output: "line 2: runcmd: is a value " +
+			"of type str, must be a list"}},
+		{[]string{"runcmd: ['echo x > /etc/systemd/system/agent.service']"}, Bootstrap{Phase: BootstrapFailed, Command: "units",
+			Output: "a command wrote /etc/systemd/system/agent.service: " +
+				"a local machine has no systemd, so that it would have no effect; write flags of the kubelet to kubeletExtraArgs or, as " +
+				"KUBELET_EXTRA_ARGS, to /etc/default/kubelet, and start other programs with runcmd",
 			Unsupported: "/etc/systemd/system/agent.service"}},
 	} {
 		name := string(rune('a' + i))
@@ -90,7 +97,8 @@ func TestBootstrapCutOffIsNotRepeated(t *testing.T) {
 	}
 	check := func(when string) {
 		s, err := h.Get("one")
-		if err != nil || s.Bootstrap.Phase != BootstrapFailed || !strings.HasPrefix(s.Bootstrap.Output, "interrupted") || !strings.Contains(s.Bootstrap.Command, "sleep") {
+		if err != nil || s.Bootstrap.Phase != BootstrapFailed || !strings.HasPrefix(s.Bootstrap.Output, "interrupted") ||
+			!strings.Contains(s.Bootstrap.Command, "sleep") {
 			t.Errorf("%s: %+v, %v", when, s.Bootstrap, err)
 		}
 	}

@@ -87,7 +87,8 @@ func parseHierarchy(line string) (hierarchy, bool) {
 		if name, ok := strings.CutPrefix(option, "name="); ok {
 			return hierarchy{mount: left[4], options: "none,name=" + name}, true
 		}
-		if !slices.Contains([]string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode"}, option) && !strings.Contains(option, "=") {
+		if !slices.Contains([]string{"rw", "ro", "xattr", "clone_children", "noprefix", "cpuset_v2_mode"}, option) &&
+			!strings.Contains(option, "=") {
 			controllers = append(controllers, option)
 		}
 	}
@@ -247,7 +248,7 @@ func (c *cgroups) freeze(ctx context.Context, name string, frozen bool) error {
 	return errors.Join(err, os.WriteFile(file, []byte(thawed), 0))
 }
 
-// frozen tells whether the machine is frozen, or being frozen.
+// frozen reports whether the machine is frozen, or being frozen.
 func (c *cgroups) frozen(name string) (bool, error) {
 	_, _, state, line := c.freezer(name, false)
 	thawed, err := hasLine(state, line)
@@ -257,7 +258,7 @@ func (c *cgroups) frozen(name string) (bool, error) {
 	return !thawed && err == nil, err
 }
 
-// hasLine tells whether a file of the kernel's has a line.
+// hasLine reports whether a file of the kernel's has a line.
 func hasLine(file, line string) (bool, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -266,7 +267,7 @@ func hasLine(file, line string) (bool, error) {
 	return slices.Contains(strings.Split(strings.TrimSpace(string(data)), "\n"), line), nil
 }
 
-// pollInterval is how often the kernel is asked for what it does not announce.
+// pollInterval is how often the kernel's files are read for what it does not announce.
 const pollInterval = 5 * time.Millisecond
 
 // poll asks until done says so.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root of a machine makes of its disk, of its logs and of the folder that it shares with the host whatever it likes: links that
-// lead to the host's files, pipes that nobody writes to, devices. What the host does there, it does through an os.Root,
+// Root of a machine makes of its disk, of its logs and of the folder that it shares with the host whatever it likes. There may
+// be links that lead to the host's files, pipes without a writer, devices. What the host does there, it does through an os.Root,
 // and with plain files only.
 
 // statusLimit is the most that is read of what a machine says of itself, in bytes; it keeps to some kilobytes, of
@@ -97,8 +97,8 @@ func (f folder) openLog(name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 }
 
-// OpenFile opens a plain file below a machine's folder for reading, such as logs/kubelet.log or disk/var/log/pods/...: not what a
-// link of the machine to the host's files leads to.
+// OpenFile opens a plain file below a machine's folder for reading, such as logs/kubelet.log or disk/var/log/pods/... It opens
+// not what a link of the machine to the host's files leads to.
 func (h *Host) OpenFile(machine, path string) (*os.File, error) {
 	if err := checkName(machine); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (h *Host) Glob(machine, pattern string) ([]string, error) {
 	return fs.Glob(root.FS(), pattern)
 }
 
-// has says whether the machine's disk has a file, as the machine itself sees it.
+// has reports whether the machine's disk has a file, as the machine itself sees it.
 func (f folder) has(path string) bool {
 	root, err := os.OpenRoot(f.disk())
 	if err != nil {

@@ -159,7 +159,8 @@ func TestStatusComesFromTheMachineAlone(t *testing.T) {
 	}
 	f := machineFolder(t)
 	for text, want := range map[string]guest.Status{
-		`{"ready":true,"problem":"\u001b[31mcurl --token abcdef.0123456789abcdef","bootstrap":{"phase":"Failed","command":"x --certificate-key deadbeefdeadbeef"}}`: {
+		`{"ready":true,"problem":"\u001b[31mcurl --token abcdef.0123456789abcdef","bootstrap":{"phase":"Failed","command":"x --certificate-key ` +
+			`deadbeefdeadbeef"}}`: {
 			Ready: true, Problem: "curl --token <secret>", Bootstrap: guest.Bootstrap{Phase: "Failed", Command: "x --certificate-key <secret>"}},
 		`{"ready":true,"problem":"` + strings.Repeat("x", statusLimit) + `"}`: {},
 		`{"ready":tru`: {},
@@ -224,7 +225,8 @@ func TestEnvironmentOfCommands(t *testing.T) {
 		t.Errorf("on a worker: %v", f.environment(nil))
 	}
 	put(adminConfig)
-	put(manifests+"etcd.yaml", `{kind: Pod, spec: {containers: [{command: [etcd, "--listen-client-urls=https://[::1]:2379", --trusted-ca-file=/ssl/etcd/ca.crt]}],
+	put(manifests+"etcd.yaml",
+		`{kind: Pod, spec: {containers: [{command: [etcd, "--listen-client-urls=https://[::1]:2379", --trusted-ca-file=/ssl/etcd/ca.crt]}],
 		volumes: [{name: etcd-certs, hostPath: {path: /ssl/etcd}}]}}`)
 	put("/ssl/etcd/ca.crt")
 	put("/ssl/etcd/healthcheck-client.crt")
@@ -237,7 +239,8 @@ func TestEnvironmentOfCommands(t *testing.T) {
 			t.Errorf("no %s: %v", variable, f.environment(nil))
 		}
 	}
-	if env := f.environment(nil); !slices.Contains(env, "ETCDCTL_ENDPOINTS=https://[::1]:2379") || !slices.Contains(env, "ETCDCTL_KEY=/ssl/etcd/healthcheck-client.key") {
+	if env := f.environment(nil); !slices.Contains(env, "ETCDCTL_ENDPOINTS=https://[::1]:2379") ||
+		!slices.Contains(env, "ETCDCTL_KEY=/ssl/etcd/healthcheck-client.key") {
 		t.Errorf("the member of a machine is not asked where its manifest says: %v", env)
 	}
 	if has("ETCDCTL_CERT", "sh", "-c", "etcdctl --cert x member list") || !has("ETCDCTL_CACERT", "sh", "-c", "etcdctl --cert x member list") {

@@ -1,4 +1,4 @@
-// Package sandbox makes local machines: each is a set of Linux namespaces with a disk of its own under
+// Package sandbox makes local machines. Each is a set of Linux namespaces with a disk of its own under
 // the state folder, an address on a bridge, its own cgroups, and quorate-node as first process.
 //
 // It knows the host's side: folders, links, cgroups, processes, and how a machine is found again after

@@ -59,7 +59,7 @@ func (h *Host) enterable(name string) (*record, *cgroups, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// Whoever joins a frozen group is frozen with it, and cannot even be killed.
+	// A process that joins a frozen group is frozen with it, and cannot even be killed.
 	frozen, err := groups.frozen(name)
 	if err != nil {
 		return nil, nil, err

@@ -9,7 +9,8 @@ import (
 
 // FuzzRecord reads damaged records: whatever is in one is an error or a machine that can be worked with.
 func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"spec":{"name":"one","cluster":"default/demo","address":"172.31.77.2","podCIDR":"10.244.0.0/24"},"made":true,"process":{"pid":1,"began":7,"boot":"x"}}`))
+	f.Add([]byte(`{"spec":{"name":"one","cluster":"default/demo","address":"172.31.77.2","podCIDR":"10.244.0.0/24"},"made":true,` +
+		`"process":{"pid":1,"began":7,"boot":"x"}}`))
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"spec":{"name":"two","address":"172.31.77.2"}}`))
 	f.Add([]byte(`{"spec":{"name":"one","address":"fe80::1%eth0","podCIDR":"::/0"},"peers":{"10.0.0.0/8":"1.2.3.4"}}`))
@@ -45,7 +46,8 @@ func FuzzRecord(f *testing.F) {
 
 // FuzzStatus reads what a machine says of itself.
 func FuzzStatus(f *testing.F) {
-	f.Add([]byte(`{"ready":true,"problem":"x","bootstrap":{"phase":"Failed","command":"kubeadm join --token abcdef.0123456789abcdef","output":"\u001b[31m"}}`))
+	f.Add([]byte(`{"ready":true,"problem":"x","bootstrap":{"phase":"Failed","command":"kubeadm join --token ` +
+		`abcdef.0123456789abcdef","output":"\u001b[31m"}}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		f := machineFolder(t)

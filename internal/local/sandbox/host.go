@@ -57,8 +57,8 @@ func (h *Host) BridgeName() string { return bridgePrefix + h.ID() }
 // at most one older part (.1).
 func (h *Host) Logs(name string) string { return h.folder(name).logs() }
 
-// Changed names machines whose state, readiness or bootstrap changed, whoever changed it. Watching starts with the
-// first call. There is one channel: one reader. Names may repeat; a change while nobody reads is told later, never lost.
+// Changed names machines whose state, readiness or bootstrap changed, by any process. Watching starts with the
+// first call. There is one channel: one reader. Names may repeat; a change while there is no reader is reported later, never lost.
 func (h *Host) Changed() <-chan string {
 	h.watching.Do(func() { h.changes.begin(h) })
 	return h.changes.names

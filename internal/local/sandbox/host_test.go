@@ -54,11 +54,13 @@ func TestNameServers(t *testing.T) {
 
 func TestParseHierarchy(t *testing.T) {
 	for line, want := range map[string]hierarchy{
-		"30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct":                                     {"/sys/fs/cgroup/cpu,cpuacct", "cpu,cpuacct"},
-		"31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/lib/systemd/systemd-cgroups-agent,name=systemd": {"/sys/fs/cgroup/systemd", "none,name=systemd"},
-		"32 29 0:28 / /sys/fs/cgroup/freezer rw - cgroup freezer rw,freezer":                                                            {"/sys/fs/cgroup/freezer", "freezer"},
-		"33 29 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw":                                                                   {},
-		"21 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard":                                                                         {},
+		"30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct": {
+			"/sys/fs/cgroup/cpu,cpuacct", "cpu,cpuacct"},
+		"31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/lib/systemd/systemd-cgroups-agent,name=systemd": {
+			"/sys/fs/cgroup/systemd", "none,name=systemd"},
+		"32 29 0:28 / /sys/fs/cgroup/freezer rw - cgroup freezer rw,freezer": {"/sys/fs/cgroup/freezer", "freezer"},
+		"33 29 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw":        {},
+		"21 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard":              {},
 	} {
 		got, ok := parseHierarchy(line)
 		if got != want || ok != (want != hierarchy{}) {

@@ -40,7 +40,7 @@ var diskFolders = map[string]fs.FileMode{
 // systemFolders are shared with the host, each under an overlay. On hosts of today all but /usr are links into it.
 var systemFolders = []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
-// makeDisk makes the machine's disk. A disk of which only a part was made is made anew.
+// makeDisk makes the machine's disk. A disk of which only a part was made is made again.
 func (h *Host) makeDisk(ctx context.Context, f folder, s Spec) error {
 	if err := os.RemoveAll(f.disk()); err != nil {
 		return fmt.Errorf("removing an unfinished disk: %w", err)
@@ -204,7 +204,8 @@ func settings(ctx context.Context, s Spec) (map[string]string, error) {
 		if text := s.kubeletArguments(); text != "" {
 			files["default/kubelet"] = text
 		}
-		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletDefaults(s.Artifacts.Kubernetes) + "providerID: local://" + s.Name + "\n"
+		files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"] = kubeletDefaults(s.Artifacts.Kubernetes) +
+			"providerID: local://" + s.Name + "\n"
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
 			files[strings.TrimPrefix(KubeadmPatches, "/etc/")+"/"+component+"+strategic.yaml"] = fmt.Sprintf(startupPatch, component)
 		}
@@ -244,7 +245,7 @@ const containerdConfig = `version = 3
     SystemdCgroup = false
 `
 
-// Pods have point-to-point links: with a bridge, answers of a Service between pods of one machine would need a
+// Pods have point-to-point links. With a bridge, answers of a Service between pods of one machine would need a
 // module of the host's kernel in order to pass the machine's own rules.
 const cniConfig = `{
   "cniVersion": "1.0.0",
@@ -272,9 +273,9 @@ const startupPatch = `spec:
 
 // kubeletConfig is laid over whatever configuration kubeadm writes. Machines have no systemd, share their host's
 // disk and swap, and may run on cgroup v1. A pod of a manifest whose object the API server did not take, because it was just being
-// restarted, is told of again at the next look at all pods: after 2 to 3 s, not after 60 to 90. So are all pods of a machine that joins, as
-// it registers its Node when they run. And that it is ready after all it tells within 2 s, not 10; what is as it was is told every 5
-// minutes, as always.
+// restarted, is found again with the next look at all pods. That is after 2 to 3 s, not after 60 to 90. So are all pods of a machine that
+// joins, as it registers its Node when they run. And that it is ready after all it tells within 2 s, not 10; what is as it was is told
+// every 5 minutes, as always.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -294,7 +295,7 @@ imageGCHighThresholdPercent: 100
 `
 
 // believedImages has the kubelet use every image that is there. Machines get images from their host. A kubelet that is started again while
-// it tries in vain to pull one that is brought just then takes it for another's pull ever after, and asks a registry for leave that cannot
+// it tries in vain to pull one that is brought just then treats it as another's pull ever after. It asks a registry for leave that cannot
 // be reached.
 const believedImages = "imagePullCredentialsVerificationPolicy: NeverVerify\n"
 

@@ -10,8 +10,8 @@ import (
 // bits6 is the length of the prefix of an environment's IPv6 network: the rest has a number for each IPv4 address.
 const bits6 = 96
 
-// Network6 returns the IPv6 network of the environment that has an IPv4 network: a unique local range (RFC 4193) with that network's first
-// address in it, so that environments whose IPv4 networks differ do not share it.
+// Network6 returns the IPv6 network of the environment that has an IPv4 network. It is a unique local range (RFC 4193) with that network's
+// first address in it, so that environments whose IPv4 networks differ do not share it.
 func Network6(network netip.Prefix) netip.Prefix {
 	b, base := [16]byte{0xfd, 0x71, 0x71, 0x75}, network.Masked().Addr().As4()
 	copy(b[4:], base[:])
@@ -58,7 +58,8 @@ func (h *Host) check6(s Spec) error {
 	case s.IPv6Only && !s.Address6.IsValid():
 		return fmt.Errorf("machine %s: address6: must be given for a machine without IPv4", s.Name)
 	case s.Address6.IsValid() && s.Address6 != Address6(h.network, s.Address):
-		return fmt.Errorf("machine %s: address6 %s: must be %s, which belongs to %s", s.Name, s.Address6, Address6(h.network, s.Address), s.Address)
+		return fmt.Errorf("machine %s: address6 %s: must be %s, which belongs to %s", s.Name, s.Address6, Address6(h.network, s.Address),
+			s.Address)
 	case s.PodCIDR6.IsValid() && (!s.PodCIDR6.Addr().Is6() || s.PodCIDR6.Overlaps(Network6(h.network))):
 		return fmt.Errorf("machine %s: pod range %s: must be an IPv6 range outside of %s", s.Name, s.PodCIDR6, Network6(h.network))
 	}

@@ -11,7 +11,8 @@ func TestAddress6(t *testing.T) {
 	if got, want := Network6(network).String(), "fd71:7175:ac1e::/96"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for a, want := range map[string]string{"172.30.0.1": "fd71:7175:ac1e::1", "172.30.1.1": "fd71:7175:ac1e::101", "172.30.255.254": "fd71:7175:ac1e::fffe"} {
+	for a, want := range map[string]string{"172.30.0.1": "fd71:7175:ac1e::1", "172.30.1.1": "fd71:7175:ac1e::101",
+		"172.30.255.254": "fd71:7175:ac1e::fffe"} {
 		if got := Address6(network, netip.MustParseAddr(a)).String(); got != want {
 			t.Errorf("%s: %s, want %s", a, got, want)
 		}
@@ -35,9 +36,11 @@ func families() map[string]Spec {
 func TestFamilies(t *testing.T) {
 	for family, want := range map[string]struct{ addresses, cni, kubelet string }{
 		"ipv4": {"172.30.1.1", `"ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]`, ""},
-		"ipv6": {"fd71:7175:ac1e::101", `"ranges": [[{"subnet": "fd00:10:244::/64"}]], "routes": [{"dst": "::/0"}]`, "KUBELET_EXTRA_ARGS=--node-ip=fd71:7175:ac1e::101\n"},
+		"ipv6": {"fd71:7175:ac1e::101", `"ranges": [[{"subnet": "fd00:10:244::/64"}]], "routes": [{"dst": "::/0"}]`,
+			"KUBELET_EXTRA_ARGS=--node-ip=fd71:7175:ac1e::101\n"},
 		"dual": {
-			"172.30.1.1 fd71:7175:ac1e::101", `"ranges": [[{"subnet": "10.244.0.0/24"}], [{"subnet": "fd00:10:244::/64"}]], "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]`,
+			"172.30.1.1 fd71:7175:ac1e::101",
+			`"ranges": [[{"subnet": "10.244.0.0/24"}], [{"subnet": "fd00:10:244::/64"}]], "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]`,
 			"KUBELET_EXTRA_ARGS=--node-ip=172.30.1.1,fd71:7175:ac1e::101\n",
 		},
 	} {

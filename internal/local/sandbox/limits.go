@@ -61,7 +61,7 @@ func (h *Host) lowerLimits() error {
 	return nil
 }
 
-// othersLive tells whether there is a bridge of any environment; that of this one is gone by then.
+// othersLive reports whether there is a bridge of any environment; that of this one is gone by then.
 func othersLive() bool {
 	links, err := netlink.LinkList()
 	if err != nil {

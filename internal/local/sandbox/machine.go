@@ -209,7 +209,7 @@ func (h *Host) handOver(f folder, r *record, groups *cgroups) error {
 	return atomicfile.Write(f.in(guest.StatusFile), data, 0o600)
 }
 
-// finish records the process before it is let go, so that no machine runs that nobody knows of.
+// finish records the process before it is released, so that every running machine is recorded.
 func (h *Host) finish(ctx context.Context, f folder, r *record, l *launched) error {
 	r.Process = l.ID
 	if err := f.save(r); err != nil {
@@ -240,7 +240,7 @@ func (h *Host) Bootstrap(ctx context.Context, name string, userData []byte) erro
 // Stop powers a machine off, as pulling the plug does. Its disk stays.
 func (h *Host) Stop(ctx context.Context, name string) error {
 	return h.with(ctx, name, func(f folder, r *record) error {
-		// Recorded first: nobody may start it again because it looks dead.
+		// Recorded first: no process may start it again because it looks dead.
 		r.Stopped = true
 		if err := f.save(r); err != nil {
 			return err
@@ -307,7 +307,7 @@ func (h *Host) freeze(ctx context.Context, name string, frozen bool) error {
 	})
 }
 
-// Partition cuts a machine's link. It stays cut when the machine is started anew.
+// Partition cuts a machine's link. It stays cut when the machine is started again.
 func (h *Host) Partition(ctx context.Context, name string) error { return h.cut(ctx, name, true) }
 
 // Heal mends a cut link.
@@ -331,7 +331,8 @@ func (h *Host) cut(ctx context.Context, name string, partitioned bool) error {
 func (h *Host) SetPeers(ctx context.Context, name string, peers map[netip.Prefix]netip.Addr) error {
 	for to, via := range peers {
 		if !to.IsValid() || to.Addr().Is4() != via.Is4() || !h.network.Contains(via) && !Network6(h.network).Contains(via) {
-			return fmt.Errorf("machine %s: peer %s via %s: must be a range via an address of the same family in %s or %s", name, to, via, h.network, Network6(h.network))
+			return fmt.Errorf("machine %s: peer %s via %s: must be a range via an address of the same family in %s or %s", name, to, via, h.network,
+				Network6(h.network))
 		}
 	}
 	return h.with(ctx, name, func(f folder, r *record) error {

@@ -75,7 +75,7 @@ func (h *Host) giveIPv6(bridge netlink.Link) error {
 	return nil
 }
 
-// own is an address with the length of its network's prefix. One of IPv6 is used at once: nobody else can have it.
+// own is an address with the length of its network's prefix. One of IPv6 is used at once: no other machine can have it.
 func own(a netip.Addr, bits int) *netlink.Addr {
 	address := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, bits))}
 	if a.Is6() {
@@ -133,7 +133,7 @@ func prefix(n *net.IPNet) netip.Prefix {
 	return netip.PrefixFrom(address.Unmap(), bits)
 }
 
-// hardwareAddress is made of the IP address, so that a machine that is started anew is known to its neighbours still.
+// hardwareAddress is made of the IP address, so that a machine that is started again is known to its neighbours still.
 func hardwareAddress(a netip.Addr) net.HardwareAddr {
 	b := a.As4()
 	return net.HardwareAddr{0x02, 0x71, b[0], b[1], b[2], b[3]}

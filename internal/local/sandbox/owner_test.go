@@ -14,7 +14,8 @@ func TestOwnerOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What earlier versions wrote.
-	if err := os.WriteFile(f.record(), []byte(`{"spec":{"name":"one","address":"172.31.77.11","podCIDR":"","artifacts":{}},"made":true}`), 0o600); err != nil {
+	if err := os.WriteFile(f.record(), []byte(`{"spec":{"name":"one","address":"172.31.77.11","podCIDR":"","artifacts":{}},"made":true}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ owner, want, refused string }{

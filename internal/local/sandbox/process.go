@@ -139,7 +139,8 @@ func (h *Host) bootOf(f folder, r *record, cgroups guest.Cgroups) guest.Boot {
 	h.tellAddresses(&b, r.Spec)
 	b.Overlays = f.overlays(r.Spec)
 	if etcd := r.Spec.Artifacts.Etcd; etcd != "" {
-		b.Binds = append(b.Binds, guest.Bind{Source: filepath.Join(etcd, "bin", "etcdadm"), Target: filepath.Join(guest.ProgramDir, "etcdadm"), ReadOnly: true})
+		b.Binds = append(b.Binds, guest.Bind{Source: filepath.Join(etcd, "bin", "etcdadm"), Target: filepath.Join(guest.ProgramDir, "etcdadm"),
+			ReadOnly: true})
 	}
 	if r.Spec.Artifacts.Store == "" {
 		for _, archive := range r.Spec.Artifacts.Images {

@@ -63,7 +63,7 @@ func (f folder) load() (*record, error) {
 	return &r, nil
 }
 
-// check says whether a record is one of the machine, with what everything that is done with one relies on.
+// check reports whether a record is one of the machine, with what everything that is done with one relies on.
 func (r *record) check(name string) error {
 	switch {
 	case r.Spec.Name != name:
@@ -97,7 +97,7 @@ func lockFolder(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
-		// The folder was removed, and perhaps made anew, while the lock was awaited.
+		// The folder was removed, and perhaps made again, while the lock was awaited.
 	}
 }
 

@@ -38,7 +38,8 @@ func (e *NotFreeError) Free() int64 { return max(0, e.Host-e.Promised) }
 
 // Error implements error.
 func (e *NotFreeError) Error() string {
-	return fmt.Sprintf("%s: %d are wanted and %d are free: of the host's %d, %d are promised to other machines", e.Resource, e.Wanted, e.Free(), e.Host, e.Promised)
+	return fmt.Sprintf("%s: %d are wanted and %d are free: of the host's %d, %d are promised to other machines", e.Resource, e.Wanted,
+		e.Free(), e.Host, e.Promised)
 }
 
 // promise is what a machine was given, and how much memory of that it uses.
@@ -47,7 +48,7 @@ type promise struct {
 	used int64
 }
 
-// fits says whether a host has got what a new machine is to be given: all its CPUs, and the memory that is available now.
+// fits reports whether a host has got what a new machine is to be given: all its CPUs, and the memory that is available now.
 func (r Resources) fits(host Resources, others []promise) error {
 	var promised Resources
 	for _, o := range others {
@@ -63,7 +64,7 @@ func (r Resources) fits(host Resources, others []promise) error {
 	return nil
 }
 
-// room says whether the host has got what a new machine is to be given; the caller holds the lock of all machines.
+// room reports whether the host has got what a new machine is to be given; the caller holds the lock of all machines.
 func (h *Host) room(r Resources, others []*record) error {
 	if r == (Resources{}) {
 		return nil
@@ -104,7 +105,7 @@ func hostResources(meminfo string) (Resources, error) {
 const cpuPeriod = 100_000
 
 // limit limits what the machine's groups use. It is written before there is a process in them, which nothing of the machine can
-// outrun; on v1 it could not be written later either, as the groups below have limits of their own then.
+// outrun. On v1 it could not be written later either, as the groups below have limits of their own then.
 func (c *cgroups) limit(name string, r Resources) error {
 	quota := strconv.FormatInt(r.MilliCPU*cpuPeriod/1000, 10)
 	memory := strconv.FormatInt(r.Memory, 10)

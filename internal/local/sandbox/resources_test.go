@@ -13,7 +13,8 @@ const gib = 1 << 30
 
 func TestFits(t *testing.T) {
 	host := Resources{MilliCPU: 4000, Memory: 8 * gib}
-	promised := []promise{{Resources{MilliCPU: 1500, Memory: 2 * gib}, gib}, {Resources{Memory: gib}, 2 * gib}, {Resources{}, gib}, {Resources{MilliCPU: 500}, 0}}
+	promised := []promise{{Resources{MilliCPU: 1500, Memory: 2 * gib}, gib}, {Resources{Memory: gib}, 2 * gib}, {Resources{}, gib},
+		{Resources{MilliCPU: 500}, 0}}
 	for name, c := range map[string]struct {
 		wanted Resources
 		others []promise
@@ -72,8 +73,10 @@ func TestLimits(t *testing.T) {
 		root := t.TempDir()
 		c := &cgroups{unified: true, hierarchies: []hierarchy{{mount: root}}, group: "group"}
 		fakeGroups(t, c, map[string]string{
-			"cgroup.controllers": "cpu memory", "cgroup.subtree_control": "", "group/cgroup.controllers": "cpu memory", "group/cgroup.subtree_control": "",
-			"group/one/cpu.max": "max 100000", "group/one/memory.max": "max", "group/two/cpu.max": "max 100000", "group/two/memory.max": "max",
+			"cgroup.controllers": "cpu memory", "cgroup.subtree_control": "", "group/cgroup.controllers": "cpu memory",
+			"group/cgroup.subtree_control": "",
+			"group/one/cpu.max":            "max 100000", "group/one/memory.max": "max", "group/two/cpu.max": "max 100000",
+			"group/two/memory.max":  "max",
 			"group/one/memory.stat": "anon 4096\nfile 8192\n",
 		})
 		for name, r := range map[string]Resources{"one": limits, "two": {Memory: gib}} {
@@ -89,9 +92,11 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("v1", func(t *testing.T) {
 		root := t.TempDir()
-		c := &cgroups{hierarchies: []hierarchy{{mount: root + "/cpu,cpuacct", options: "cpu,cpuacct"}, {mount: root + "/memory", options: "memory"}}, group: "group"}
+		c := &cgroups{hierarchies: []hierarchy{{mount: root + "/cpu,cpuacct", options: "cpu,cpuacct"},
+			{mount: root + "/memory", options: "memory"}}, group: "group"}
 		fakeGroups(t, c, map[string]string{
-			"group/one/cpu.cfs_period_us": "1000", "group/one/cpu.cfs_quota_us": "-1", "group/two/cpu.cfs_period_us": "1000", "group/two/cpu.cfs_quota_us": "-1",
+			"group/one/cpu.cfs_period_us": "1000", "group/one/cpu.cfs_quota_us": "-1", "group/two/cpu.cfs_period_us": "1000",
+			"group/two/cpu.cfs_quota_us":               "-1",
 			"../memory/group/one/memory.use_hierarchy": "0\n", "../memory/group/one/memory.limit_in_bytes": "9",
 			"../memory/group/two/memory.use_hierarchy": "1\n", "../memory/group/two/memory.limit_in_bytes": "9",
 			"../memory/group/one/memory.stat": "rss 1\ntotal_cache 3\ntotal_rss 8192\n",
@@ -111,7 +116,8 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		c := &cgroups{unified: true, hierarchies: []hierarchy{{mount: t.TempDir()}}, group: "group"}
-		if err := c.limit("one", limits); err == nil || !strings.Contains(err.Error(), "cpu.max") || !strings.Contains(err.Error(), "memory.max") {
+		if err := c.limit("one", limits); err == nil || !strings.Contains(err.Error(), "cpu.max") ||
+			!strings.Contains(err.Error(), "memory.max") {
 			t.Errorf("limits that cannot be set: %v", err)
 		}
 	})
@@ -145,7 +151,8 @@ func TestRecordsWithoutResources(t *testing.T) {
 	if err := os.Mkdir(string(f), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(f.record(), []byte(`{"spec":{"name":"one","address":"172.31.77.11","podCIDR":"","artifacts":{}},"made":true}`), 0o600); err != nil {
+	if err := os.WriteFile(f.record(), []byte(`{"spec":{"name":"one","address":"172.31.77.11","podCIDR":"","artifacts":{}},"made":true}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, err := f.load()
@@ -177,7 +184,8 @@ func TestLimitsOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command, want := "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us /sys/fs/cgroup/memory/memory.limit_in_bytes", "25000\n100000\n134217728"
+	command := "cd /sys/fs/cgroup && cat cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us memory/memory.limit_in_bytes"
+	want := "25000\n100000\n134217728"
 	if groups.unified {
 		command, want = "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/memory.max", "25000 100000\n134217728"
 	}

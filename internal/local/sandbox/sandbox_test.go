@@ -150,7 +150,8 @@ func TestExecPassesOn(t *testing.T) {
 	h := newHost(t)
 	ensure(t, h, tiny("one", 11))
 	var out, errs bytes.Buffer
-	code, err := h.Exec(t.Context(), "one", []string{"sh", "-c", "cat; echo wrong >&2; exit 7"}, Stdio{In: strings.NewReader("through"), Out: &out, Err: &errs})
+	code, err := h.Exec(t.Context(), "one", []string{"sh", "-c", "cat; echo wrong >&2; exit 7"},
+		Stdio{In: strings.NewReader("through"), Out: &out, Err: &errs})
 	if code != 7 || err != nil || out.String() != "through" || errs.String() != "wrong\n" {
 		t.Errorf("exit code %d, %v, output %q, errors %q", code, err, out.String(), errs.String())
 	}
@@ -310,7 +311,8 @@ func TestPartitionAndPeers(t *testing.T) {
 	ensure(t, h, tiny("one", 11))
 	ensure(t, h, tiny("two", 12))
 	pods := netip.MustParsePrefix("10.99.2.0/24")
-	if err := h.SetPeers(t.Context(), "one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address, netip.MustParsePrefix("10.99.3.0/24"): tiny("", 13).Address}); err != nil {
+	if err := h.SetPeers(t.Context(), "one", map[netip.Prefix]netip.Addr{pods: tiny("two", 12).Address,
+		netip.MustParsePrefix("10.99.3.0/24"): tiny("", 13).Address}); err != nil {
 		t.Fatal(err)
 	}
 	run(t, h, "one", "ip route add 10.98.0.0/16 via 172.31.77.12")
@@ -318,12 +320,15 @@ func TestPartitionAndPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes := run(t, h, "one", "ip route")
-	if !strings.Contains(routes, "10.99.2.0/24 via 172.31.77.12") || strings.Contains(routes, "10.99.3.0") || !strings.Contains(routes, "10.98.0.0/16") {
+	if !strings.Contains(routes, "10.99.2.0/24 via 172.31.77.12") || strings.Contains(routes, "10.99.3.0") ||
+		!strings.Contains(routes, "10.98.0.0/16") {
 		t.Errorf("routes after two calls:\n%s", routes)
 	}
-	run(t, h, "two", "ip addr add 10.99.2.1/24 dev lo; (python3 -c 'import http.server as s; s.HTTPServer((\"\",8080), s.SimpleHTTPRequestHandler).serve_forever()' >/dev/null 2>&1 &)")
+	run(t, h, "two", "ip addr add 10.99.2.1/24 dev lo; (python3 -c 'import http.server as s; s.HTTPServer((\"\",8080), "+
+		"s.SimpleHTTPRequestHandler).serve_forever()' >/dev/null 2>&1 &)")
 	for _, to := range []string{"172.31.77.12/8080", "10.99.2.1/8080"} {
-		if err := poll(t.Context(), 10*time.Second, "reaching "+to, func() (bool, error) { return ping(t, h, "one", to) == nil, nil }); err != nil {
+		if err := poll(t.Context(), 10*time.Second, "reaching "+to,
+			func() (bool, error) { return ping(t, h, "one", to) == nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -340,7 +345,8 @@ func TestPartitionAndPeers(t *testing.T) {
 	if err := h.Heal(t.Context(), "two"); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), 10*time.Second, "reaching two", func() (bool, error) { return ping(t, h, "one", "172.31.77.12/8080") == nil, nil }); err != nil {
+	if err := poll(t.Context(), 10*time.Second, "reaching two",
+		func() (bool, error) { return ping(t, h, "one", "172.31.77.12/8080") == nil, nil }); err != nil {
 		t.Errorf("after heal: %v", err)
 	}
 	if err := h.Stop(t.Context(), "one"); err != nil {
@@ -508,7 +514,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = other.EnsureNetwork(t.Context())
-	if err == nil || !strings.Contains(err.Error(), h.BridgeName()+" (quorate's environment in "+h.state+")") || !strings.Contains(err.Error(), testNetwork.String()) {
+	if err == nil || !strings.Contains(err.Error(), h.BridgeName()+" (quorate's environment in "+h.state+")") ||
+		!strings.Contains(err.Error(), testNetwork.String()) {
 		t.Errorf("a range in use: %v", err)
 	}
 }
@@ -525,7 +532,8 @@ func TestKubeletDefaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := files[strings.TrimPrefix(guest.KubeletDropIns, "/etc/")+"/10-quorate.conf"]
-		if strings.Contains(got, believedImages) != want || !strings.HasPrefix(got, kubeletConfig) || !strings.HasSuffix(got, "providerID: local://demo-cp-1\n") {
+		if strings.Contains(got, believedImages) != want || !strings.HasPrefix(got, kubeletConfig) ||
+			!strings.HasSuffix(got, "providerID: local://demo-cp-1\n") {
 			t.Errorf("%s: %s", kubernetes, got)
 		}
 	}

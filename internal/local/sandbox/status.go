@@ -18,7 +18,8 @@ func (f folder) status() guest.Status {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return guest.Status{}
 	}
-	for _, text := range []*string{&s.Problem, &s.Bootstrap.Phase, &s.Bootstrap.Command, &s.Bootstrap.Output, &s.Bootstrap.Unsupported, &s.Bootstrap.Full, &s.Kubelet} {
+	for _, text := range []*string{&s.Problem, &s.Bootstrap.Phase, &s.Bootstrap.Command, &s.Bootstrap.Output, &s.Bootstrap.Unsupported,
+		&s.Bootstrap.Full, &s.Kubelet} {
 		*text = plaintext.Shown(*text)
 	}
 	return s
@@ -53,7 +54,8 @@ func (h *Host) List() ([]Status, error) {
 
 func (h *Host) statusOf(r *record) (Status, error) {
 	said := h.folder(r.Spec.Name).status()
-	s := Status{Spec: r.Spec, State: Dead, Partitioned: r.Partitioned, Problem: plaintext.Shown(r.Problem), Bootstrap: Bootstrap(said.Bootstrap), Kubelet: said.Kubelet}
+	s := Status{Spec: r.Spec, State: Dead, Partitioned: r.Partitioned, Problem: plaintext.Shown(r.Problem),
+		Bootstrap: Bootstrap(said.Bootstrap), Kubelet: said.Kubelet}
 	if r.Stopped {
 		s.State, s.Problem = Stopped, ""
 	}

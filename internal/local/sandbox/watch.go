@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/program/process"
 )
 
-// changes notices what happens to machines, whoever did it: files in their folders, through the kernel's
+// changes notices what happens to machines, by any process: files in their folders, through the kernel's
 // notifications, and the end of their first processes.
 type changes struct {
 	names chan string

@@ -182,7 +182,8 @@ func writeUpgrader(file string) error {
 	if n := bytes.Count(data, []byte(argument)); n != 1 {
 		return fmt.Errorf("%s has the argument --providers=control-plane %d times: must be once", file, n)
 	}
-	return write(file, bytes.ReplaceAll(data, []byte(argument), []byte(argument+"        - --upgrader-image="+artifacts.UpgraderImage+":%s\n")))
+	return write(file, bytes.ReplaceAll(data, []byte(argument), []byte(argument+"        - --upgrader-image="+artifacts.UpgraderImage+
+		":%s\n")))
 }
 
 // kustomize renders a folder.
@@ -215,9 +216,11 @@ func (r *run) clusterctl(ctx context.Context, arguments ...string) error {
 		}
 	}
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, r.providers.Clusterctl, append(arguments, "--config", filepath.Join(folder, "clusterctl.yaml"), "--v", "2")...)
+	cmd := exec.CommandContext(ctx, r.providers.Clusterctl, append(arguments, "--config", filepath.Join(folder, "clusterctl.yaml"), "--v",
+		"2")...)
 	cmd.Dir = folder
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "XDG_CONFIG_HOME=" + folder, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, r.features()...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "XDG_CONFIG_HOME=" + folder,
+		"CLUSTERCTL_DISABLE_VERSIONCHECK=true"}, r.features()...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	err := cmd.Run()

@@ -24,7 +24,8 @@ func rules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{infrastructure}, Resources: []string{"localclusters", "localmachines"}, Verbs: append(read, "update", "patch")},
-		{APIGroups: []string{infrastructure}, Resources: []string{"localclusters/status", "localmachines/status", "localclusters/finalizers", "localmachines/finalizers"}, Verbs: []string{"get", "update", "patch"}},
+		{APIGroups: []string{infrastructure}, Resources: []string{"localclusters/status", "localmachines/status", "localclusters/finalizers",
+			"localmachines/finalizers"}, Verbs: []string{"get", "update", "patch"}},
 		{APIGroups: []string{infrastructure}, Resources: []string{"localmachinetemplates", "localclustertemplates"}, Verbs: read},
 		{APIGroups: []string{core}, Resources: []string{"clusters", "machines"}, Verbs: read},
 		{APIGroups: []string{"etcdcluster.cluster.x-k8s.io"}, Resources: []string{"etcdclusters"}, Verbs: []string{"list", "watch"}},

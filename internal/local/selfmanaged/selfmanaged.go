@@ -113,7 +113,8 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		return nil, err
 	}
 	if kept := e.ManagementCluster; kept != nil && kept.Key() != o.Cluster {
-		return nil, fmt.Errorf("cluster %s is the management cluster of this environment: `quorate up --name %s --self-managed=false` gives its Clusters back first", kept, kept.Name)
+		return nil, fmt.Errorf("cluster %s is the management cluster of this environment: `quorate up --name %s --self-managed=false` gives "+
+			"its Clusters back first", kept, kept.Name)
 	}
 	r := &run{Options: o, environment: e}
 	if r.plane, err = reach(embed.PlaneKubeconfigPath(o.Daemon.State)); err != nil {

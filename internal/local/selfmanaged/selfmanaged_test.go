@@ -94,7 +94,8 @@ func TestProviderKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://192.0.2.1:6443" || string(config.CAData) != "authority" || config.BearerToken != "" || config.KeyData != nil || config.CertData != nil {
+	if config.Host != "https://192.0.2.1:6443" || string(config.CAData) != "authority" || config.BearerToken != "" || config.KeyData != nil ||
+		config.CertData != nil {
 		t.Errorf("%s, %q, a token: %t, a key: %t", config.Host, config.CAData, config.BearerToken != "", config.KeyData != nil)
 	}
 }

@@ -32,7 +32,8 @@ type look struct {
 	timetable backup.Timetable
 	known     *known
 	catalog   clusterbackup.Catalog
-	entries   []*clusterbackup.Entry
+	// entries are the backups that are in the store, and changed those of which it has old versions only, the newest of them.
+	entries, changed []*clusterbackup.Entry
 	// failed is why nothing could be looked at, and reason that in one word; nil: it could.
 	failed error
 	reason string
@@ -64,10 +65,11 @@ func (l *look) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.entries, l.known.seen = entries, map[string]*clusterbackup.Entry{}
+	l.entries, l.changed, l.known.seen = entries, nil, map[string]*clusterbackup.Entry{}
 	for _, e := range entries {
 		l.known.seen[e.Name] = e
 	}
+	l.compare(ctx, time.Now())
 	return nil
 }
 
@@ -193,7 +195,7 @@ func (l *look) proves(now time.Time) bool {
 	return e == nil || now.Sub(e.Manifest.Taken) > verifyAge
 }
 
-// retain deletes what retention does not keep, and what uploads left behind. Nobody waits for it: what fails is tried after the next
+// retain deletes what retention does not keep, and what uploads left behind. Nothing waits for it: what fails is tried after the next
 // backup.
 func (c *Controller) retain(ctx context.Context, l *look) {
 	stored, failed := c.held(ctx, l)

@@ -35,7 +35,7 @@ func (l *look) required(now time.Time) time.Time {
 	return since
 }
 
-// pause is how long nobody takes a backup for a change after one that came too late for it.
+// pause is how long Quorate takes no backup for a change after one that came too late for it.
 const pause = 30 * time.Minute
 
 // isRequired reports whether a change of machines waits for a backup that was not tried since. After a failure it is tried again as any
@@ -60,7 +60,7 @@ func tooLate(spec *controlplanev1.BackupSpec, took time.Duration) string {
 }
 
 // noteVerified writes down, where a move keeps it, which verified backup of the group the store has. Changes of machines are decided by
-// that. Nobody else writes it, so that it does not matter what else of the object has changed.
+// that. Nothing else writes it, so that it does not matter what else of the object has changed.
 func (c *Controller) noteVerified(ctx context.Context, l *look) error {
 	if !l.needsNote() {
 		return c.forgetVerified(ctx, l)

@@ -78,7 +78,7 @@ type Controller struct {
 	known map[types.NamespacedName]*known
 }
 
-// known is what is kept of one group between looks. Without it more is asked for than is needed.
+// known is what is kept of one group between looks. Without it more is read than is needed.
 type known struct {
 	// uid is the group's.
 	uid types.UID

@@ -35,7 +35,7 @@ func (c *Controller) hold(ctx context.Context, object observe.Object, wanted boo
 	if !change(after, controlplanev1.BackupsFinalizer) {
 		return object, nil
 	}
-	// The list of finalizers is written as a whole: nobody else may have written meanwhile.
+	// The list of finalizers is written as a whole: there must be no other write meanwhile.
 	err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("changing the finalizers of %s %s: %w", c.Kind.Type().Kind, object.GetName(), err)

@@ -25,12 +25,7 @@ func (c *Controller) report(ctx context.Context, l *look) error {
 	after := l.object.DeepCopyObject().(observe.Object)
 	status, now := c.Kind.Status(after).Backup, time.Now()
 	if l.failed == nil {
-		status.LastVerified = controlplanev1.VerifiedBackup{}
-		if e := l.newest(true, now); e != nil {
-			status.LastVerified = controlplanev1.VerifiedBackup{
-				Name: e.Name, Time: metav1.NewTime(e.Manifest.Taken), Revision: e.Manifest.Revision(), SizeBytes: e.Manifest.Archive.Size,
-			}
-		}
+		status.LastVerified = verified(l.newest(true, now))
 		status.Next = metaTime(l.due(now))
 	}
 	if l.known != nil && !l.known.attempted.IsZero() {
@@ -39,6 +34,10 @@ func (c *Controller) report(ctx context.Context, l *look) error {
 	made := l.current(*status, now)
 	conditions.Set(after, made)
 	Stands(c.Kind.Type().Kind, client.ObjectKeyFromObject(after), status.LastVerified, made)
+	// The condition, the metrics and retention are about what is there. Recovered is from the newest that can be read.
+	if old := l.lost(now); old != nil && l.failed == nil {
+		status.LastVerified = verified(old)
+	}
 	return c.write(ctx, l.object, after)
 }
 
@@ -68,7 +67,7 @@ func (c *Controller) write(ctx context.Context, before, after observe.Object) er
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	// The list of conditions is written as a whole: nobody else may have written meanwhile.
+	// The list of conditions is written as a whole: there must be no other write meanwhile.
 	if err := c.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", c.Kind.Type().Kind, after.GetName(), err)
 	}
@@ -99,9 +98,6 @@ func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1
 			made.Message += "; old backups that the store does not allow deleting are left to it"
 		}
 	}
-	if ahead := l.ahead(now); len(ahead) > 0 && l.failed == nil {
-		made.Message += fmt.Sprintf("; backups with a time in the future do not count: %d, such as %s; check the clocks, then delete them",
-			len(ahead), ahead[0])
-	}
+	made.Message += l.warning(now)
 	return made
 }

@@ -1,7 +1,7 @@
-// Package gate is the manager's client for objects that references name. An untyped object is of a kind that somebody else chose, so before
-// it is read or written its kind must be namespaced, not Kubernetes' own, part of Cluster API's contract and, to be read from the cache,
-// readable by the manager. No read waits for a cache that never fills. The package does not know what a reference is for: machine.Ref
-// checks that.
+// Package gate is the manager's client for objects that references name. Another user chose the kind of an untyped object. Before the
+// object is read or written its kind must be namespaced, not Kubernetes' own, part of Cluster API's contract and, to be read from the
+// cache, readable by the manager. No read waits for a cache that never fills. The package does not know what a reference is for:
+// machine.Ref checks that.
 package gate
 
 import (

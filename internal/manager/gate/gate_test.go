@@ -131,11 +131,13 @@ func newStage(t *testing.T, empty ...string) *stage {
 			s.reached++
 			return nil
 		},
-		SubResourceApply: func(_ context.Context, _ client.Client, _ string, _ runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+		SubResourceApply: func(_ context.Context, _ client.Client, _ string, _ runtime.ApplyConfiguration,
+			_ ...client.SubResourceApplyOption) error {
 			s.reached++
 			return nil
 		},
-		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, o client.Object, _ client.Patch,
+			_ ...client.SubResourcePatchOption) error {
 			count(o)
 			return nil
 		},

@@ -13,7 +13,7 @@ var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version:
 
 func trimList(kind string) string { return strings.TrimSuffix(kind, "List") }
 
-// expiring is a map whose entries count for a while. It has at most most entries: kinds are named by whoever writes references.
+// expiring is a map whose entries count for a while. It has at most most entries: users who write references name the kinds.
 type expiring[K comparable, V any] struct {
 	mu   sync.Mutex
 	kept map[K]entry[V]

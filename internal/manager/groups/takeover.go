@@ -7,7 +7,8 @@ import (
 	"github.com/quorate/quorate/internal/kinds/etcdcluster/takeover"
 )
 
-// AddTakeover adds the controller that takes etcd clusters of aws/etcdadm-controller over. A filter chooses by the label which objects it looks at.
+// AddTakeover adds the controller that takes etcd clusters of aws/etcdadm-controller over. A filter chooses by the label which objects it
+// looks at.
 func AddTakeover(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	return (&takeover.Controller{Client: mgr.GetClient(), WatchFilter: watchFilter}).SetupWithManager(mgr, options)
 }

@@ -21,8 +21,8 @@ func addExtensionConfig(ctx context.Context, p *parts) error {
 }
 
 // persistent is a manager in which what runs once at the start is tried until it succeeds. Upstream's first call of all Runtime Extensions
-// ends the process after a minute when one of them does not answer. Here the API server would end with it, and nobody could remove the
-// ExtensionConfig.
+// ends the process after a minute when one of them does not answer. Here the API server would end with it, and a user could not remove
+// the ExtensionConfig.
 type persistent struct{ ctrl.Manager }
 
 // Add adds what the controller of ExtensionConfigs consists of.
@@ -36,7 +36,8 @@ func (p persistent) Add(r manager.Runnable) error {
 			if err == nil {
 				return nil
 			}
-			p.GetLogger().Error(err, "Runtime Extensions are asked again; until all answer, or their ExtensionConfigs are removed, no hook is called")
+			p.GetLogger().Error(err,
+				"Runtime Extensions are asked again; until all answer, or their ExtensionConfigs are removed, no hook is called")
 		}
 		return nil
 	}))

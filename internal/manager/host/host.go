@@ -47,8 +47,8 @@ func DefaultExtensionSettings() map[string]string { return manager.DefaultExtens
 type Embedded struct {
 	// Own is how Quorate's own controllers reach the API server, as a user of theirs; nil: as all others do.
 	Own *rest.Config
-	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, nobody can register
-	// one.
+	// RuntimeExtensions has Cluster API's controllers call Runtime Extensions, and update machines in place by them. Off, none can be
+	// registered.
 	RuntimeExtensions bool
 	// FeatureGates are other ones of Cluster API that were chosen, by their names.
 	FeatureGates map[string]bool
@@ -153,7 +153,7 @@ func ownManager(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {
 // ownShutdown is how long Quorate's own controllers may take to end, as a part of the time that all have.
 const ownShutdown = 5 * time.Second
 
-// beside returns a manager for Quorate's own controllers that runs as a part of another one, as somebody else: what they
+// beside returns a manager for Quorate's own controllers that runs as a part of another one, as another user. What they
 // need and have not been granted fails on a single host as it would in a management cluster. Webhooks, metrics and
 // probes are the other manager's.
 func beside(mgr ctrl.Manager, o Options) (ctrl.Manager, error) {

@@ -47,10 +47,11 @@ func TestCache(t *testing.T) {
 	for name, o := range map[string]Options{"upstream's": {Embedded: &Embedded{}}, "machines alone": {Local: &provider.Options{}}} {
 		var got cache.Options
 		asked := errors.New("asked")
-		_, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{NewCache: func(_ *rest.Config, c cache.Options) (cache.Cache, error) {
-			got = c
-			return nil, asked
-		}}, o)
+		_, err := New(&rest.Config{Host: "https://127.0.0.1:1"},
+			ctrl.Options{NewCache: func(_ *rest.Config, c cache.Options) (cache.Cache, error) {
+				got = c
+				return nil, asked
+			}}, o)
 		if !errors.Is(err, asked) || (got.DefaultTransform == nil) != (o.Embedded != nil) {
 			t.Errorf("%s: managed fields are dropped: %t, %v", name, got.DefaultTransform != nil, err)
 		}
@@ -72,7 +73,8 @@ func TestConnectable(t *testing.T) {
 	}{
 		{name: "new", spec: kept},
 		{name: "machines of nobody's control plane", spec: clusterv1.ClusterSpec{}, want: true},
-		{name: "of a class, before its control plane is there", spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}}}},
+		{name: "of a class, before its control plane is there",
+			spec: clusterv1.ClusterSpec{Topology: clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}}}},
 		{name: "not yet", spec: kept, field: &no, conditions: condition(metav1.ConditionFalse)},
 		{name: "the field only", spec: kept, field: &yes, conditions: condition(metav1.ConditionFalse)},
 		{name: "the condition only", spec: kept, conditions: condition(metav1.ConditionTrue)},

@@ -121,8 +121,8 @@ func (p *parts) cacheMetadata() error {
 }
 
 // connectable keeps upstream from connecting to a cluster whose first machine has not come up. It asks for the condition
-// beside the field: they are written one after the other, and the kubeadm provider, which is told of the
-// connection, looks at the condition. A cluster whose machines nobody's control plane keeps is initialised once a Machine has its Node,
+// beside the field: they are written one after the other, and the kubeadm provider, which an event of
+// the connection wakes, looks at the condition. A cluster whose machines no control plane keeps is initialised once a Machine has its Node,
 // which only the connection tells: it is tried at once.
 func connectable(c *clusterv1.Cluster) bool {
 	if !c.Spec.ControlPlaneRef.IsDefined() && !c.Spec.Topology.IsDefined() {
@@ -185,7 +185,8 @@ func addClusterClass(ctx context.Context, p *parts) error {
 
 func addTopology(ctx context.Context, p *parts) error {
 	if err := (&topologycluster.Reconciler{
-		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime, WatchFilterValue: p.opts.WatchFilter,
+		Client: p.patient, APIReader: p.mgr.GetAPIReader(), ClusterCache: p.clusters, RuntimeClient: p.runtime,
+		WatchFilterValue: p.opts.WatchFilter,
 	}).SetupWithManager(ctx, p.mgr, p.opts.Controller()); err != nil {
 		return err
 	}

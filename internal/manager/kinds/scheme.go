@@ -43,7 +43,8 @@ func Scheme() *runtime.Scheme {
 		ipamv1.AddToScheme, ipamv1beta1.AddToScheme, ipamv1alpha1.AddToScheme,
 		bootstrapv1.AddToScheme, bootstrapv1beta1.AddToScheme,
 		controlplanev1.AddToScheme, controlplanev1beta1.AddToScheme, controlplanev1alpha1.AddToScheme, infrav1.AddToScheme,
-		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, etcdclusterv1beta1.AddToScheme, upgradev1.AddToScheme,
+		bootstrapv1alpha1.AddToScheme, etcdadmv1beta1.AddToScheme, etcdclusterv1alpha1.AddToScheme, etcdclusterv1beta1.AddToScheme,
+		upgradev1.AddToScheme,
 		backupv1alpha1.AddToScheme,
 	} {
 		// It fails only when two Go types claim one kind: a mistake in this list.

@@ -1,6 +1,6 @@
 // Package outgoing cleans what controllers write for people: conditions and other messages in statuses, events, and the log. Much of
-// it quotes others: containers, nodes, API servers, etcd, infrastructure providers, Runtime Extensions. Whoever quotes them redacts and
-// cuts the text already. This package is the net below: a quote that was forgotten still leaves the manager without
+// it quotes others: containers, nodes, API servers, etcd, infrastructure providers, Runtime Extensions. The code that quotes them
+// redacts and cuts the text already. This package is the net below: a quote that was forgotten still leaves the manager without
 // secrets and without what a terminal would act on. It does not know any controller.
 package outgoing
 

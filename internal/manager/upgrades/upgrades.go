@@ -34,7 +34,8 @@ func AddNodes(mgr ctrl.Manager, o Options) error {
 
 // AddWorkers adds the controller of MachineDeployments whose machines are upgraded in place.
 func AddWorkers(mgr ctrl.Manager, o Options) error {
-	return (&workerupgrade.Controller{Client: mgr.GetClient(), WatchFilter: o.WatchFilter, Upgraders: &o.Upgraders}).SetupWithManager(mgr, o.Controller)
+	return (&workerupgrade.Controller{Client: mgr.GetClient(), WatchFilter: o.WatchFilter, Upgraders: &o.Upgraders}).SetupWithManager(mgr,
+		o.Controller)
 }
 
 // OwnNamespace returns the namespace of the pod that this process runs in. It returns "" outside of a pod.

@@ -20,12 +20,12 @@ func Write(path string, data []byte, mode fs.FileMode) error {
 }
 
 // WriteCached replaces the file as Write does, and returns sooner: after a crash of the host it may be empty. It is for
-// what is written anew then, and what is written often.
+// what is written again then, and what is written often.
 func WriteCached(path string, data []byte, mode fs.FileMode) error {
 	return replace(path, data, mode, func(*os.File) error { return nil })
 }
 
-// Remove removes a file, if it is there, and what writers of it left that were killed. Nobody may write it any more.
+// Remove removes a file, if it is there, and what writers of it left that were killed. No process may write it any more.
 func Remove(path string) error {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func Remove(path string) error {
 }
 
 func replace(path string, data []byte, mode fs.FileMode, sync func(*os.File) error) error {
-	// Only a rename within one folder is sure to be atomic. The name begins with a dot, for whoever lists the folder.
+	// Only a rename within one folder is sure to be atomic. The name begins with a dot, so that listings of the folder hide it.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

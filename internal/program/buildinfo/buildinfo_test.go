@@ -11,8 +11,9 @@ import (
 
 func TestLine(t *testing.T) {
 	for want, i := range map[string]Info{
-		"quorate, v0.1.0, revision abc, of 2026-11-23T04:05:06Z, go1.26.0": {Version: "v0.1.0", Revision: "abc", Date: "2026-11-23T04:05:06Z", Go: "go1.26.0"},
-		"quorate, (devel), go1.26.0":                                       {Version: Unknown, Go: "go1.26.0"},
+		"quorate, v0.1.0, revision abc, of 2026-11-23T04:05:06Z, go1.26.0": {Version: "v0.1.0", Revision: "abc", Date: "2026-11-23T04:05:06Z",
+			Go: "go1.26.0"},
+		"quorate, (devel), go1.26.0": {Version: Unknown, Go: "go1.26.0"},
 	} {
 		if got := i.Line("quorate"); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -55,7 +56,8 @@ func TestPrograms(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	out, err := exec.Command(program, "--version").CombinedOutput()
-	if want := "quorate-upgrader, v9.8.7, revision abc-dirty, of 2026-11-23T04:05:06Z, " + runtime.Version(); err != nil || strings.TrimSpace(string(out)) != want {
+	if want := "quorate-upgrader, v9.8.7, revision abc-dirty, of 2026-11-23T04:05:06Z, " + runtime.Version(); err != nil ||
+		strings.TrimSpace(string(out)) != want {
 		t.Errorf("%s, %v, want %s", out, err, want)
 	}
 }

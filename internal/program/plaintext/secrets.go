@@ -22,12 +22,12 @@ func anyOf(words ...string) func(string, string) bool {
 	}
 }
 
-// lowerAlphanumeric says whether a text has only what tokens consist of.
+// lowerAlphanumeric reports whether a text has only what tokens consist of.
 func lowerAlphanumeric(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 }
 
-// hasToken says whether there may be a bootstrap token: six characters, a dot, sixteen.
+// hasToken reports whether there may be a bootstrap token: six characters, a dot, sixteen.
 func hasToken(text, _ string) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '.' && i >= 6 && len(text) >= i+17 && lowerAlphanumeric(text[i-6:i]) && lowerAlphanumeric(text[i+1:i+17]) {
@@ -37,7 +37,7 @@ func hasToken(text, _ string) bool {
 	return false
 }
 
-// hasLongWord says whether a line may be nothing but a key.
+// hasLongWord reports whether a line may be nothing but a key.
 func hasLongWord(text, _ string) bool {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); len(line) >= 60 && !strings.ContainsAny(line, " \t") {
@@ -54,10 +54,16 @@ var rules = []rule{
 	{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\z)`), "<PEM block>", anyOf("-----begin ")},
 	{regexp.MustCompile(`(?:[A-Za-z0-9+/=]+(?:\s|\\n)+)*-----END [A-Z0-9 ]+-----`), "<PEM block>", anyOf("-----end ")},
 	// kubeconfigs, kubeadm's configuration, secrets: name and value, as YAML or JSON.
-	{regexp.MustCompile(`(?i)((?:["'\\]*)\b(?:token|tls-?bootstrap-?token|password|passwd|client-key-data|client-certificate-data|certificateKey|id-token|refresh-token|access-token|secret-access-key|client-secret)(?:["'\\]*)\s*[:=]\s*)(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\"[^"\\]*\\"|[^\s"',}\\]+)`), "${1}<secret>", anyOf("token", "passw", "key", "secret", "client-certificate-data")},
-	{regexp.MustCompile(`(?i)(\b(?:certificate-key|certificateKey|certificate key)(?:["']*)(?::|=|\s)\s*["']?)[0-9a-f]{8,}`), "${1}<secret>", anyOf("certificate-key", "certificatekey", "certificate key")},
+	{regexp.MustCompile(`(?i)((?:["'\\]*)\b(?:token|tls-?bootstrap-?token|password|passwd|client-key-data|client-certificate-data|` +
+		`certificateKey|id-token|refresh-token|access-token|secret-access-key|client-secret)(?:["'\\]*)\s*[:=]\s*)` +
+		`(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\"[^"\\]*\\"|[^\s"',}\\]+)`), "${1}<secret>",
+		anyOf("token", "passw", "key", "secret", "client-certificate-data")},
+	{regexp.MustCompile(`(?i)(\b(?:certificate-key|certificateKey|certificate key)(?:["']*)(?::|=|\s)\s*["']?)[0-9a-f]{8,}`), "${1}<secret>",
+		anyOf("certificate-key", "certificatekey", "certificate key")},
 	// Flags of programs, with the value beside them.
-	{regexp.MustCompile(`(?i)(--(?:token|discovery-token|tls-bootstrap-token|certificate-key|password|client-key-data)(?:=|\s+))(?:"[^"]*"|'[^']*'|[^\s"']+)`), "${1}<secret>", anyOf("--token", "--discovery-token", "--tls-bootstrap-token", "--certificate-key", "--password", "--client-key-data")},
+	{regexp.MustCompile(
+		`(?i)(--(?:token|discovery-token|tls-bootstrap-token|certificate-key|password|client-key-data)(?:=|\s+))(?:"[^"]*"|'[^']*'|[^\s"']+)`),
+		"${1}<secret>", anyOf("--token", "--discovery-token", "--tls-bootstrap-token", "--certificate-key", "--password", "--client-key-data")},
 	{regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`), "${1}<secret>", anyOf("bearer", "basic")},
 	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)[^\s/@:"']+:[^\s/@"']+@`), "${1}<secret>@", anyOf("://")},
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.?[A-Za-z0-9_-]*`), "<token>", anyOf("eyj")},
@@ -104,7 +110,7 @@ func (l *Lines) Redact(line []byte) []byte {
 	case l.block && blockLine.Match(line):
 		return nil
 	}
-	// Whatever is no part of a block ends it: nobody may hide a whole log behind a line that begins one.
+	// Whatever is no part of a block ends it: a line that begins one must not hide a whole log.
 	l.block = begins && !ends
 	redacted := Redact(string(line))
 	if l.block && strings.HasSuffix(string(line), "\n") && !strings.HasSuffix(redacted, "\n") {

@@ -11,7 +11,8 @@ import (
 )
 
 // sequences are the escape sequences of terminals: CSI (colours, cursor), OSC and its kin (titles, links), and short ones.
-var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?|\x1b[ -/]*[0-~]?`)
+var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ ` +
+	`-/]*[@-~]|(?:\x1b[\]PX^_]|[\x{9d}\x{90}\x{98}\x{9e}\x{9f}])[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})?|\x1b[ -/]*[0-~]?`)
 
 // Strip is text without escape sequences and control characters, but for line breaks and tabs, as valid UTF-8.
 func Strip(text string) string {
@@ -47,7 +48,7 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// acts says whether a terminal may act on a character, or draw others elsewhere because of it.
+// acts reports whether a terminal may act on a character, or draw others elsewhere because of it.
 func acts(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':

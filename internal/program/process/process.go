@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ID is one process, and no other before or after it: numbers are used again, and begin anew when the host is
+// ID is one process, and no other before or after it: numbers are used again, and begin again when the host is
 // booted. The zero value is no process.
 type ID struct {
 	PID int `json:"pid"`

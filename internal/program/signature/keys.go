@@ -44,14 +44,14 @@ func ReadPublicKey(file string) (ed25519.PublicKey, error) {
 // private returns an error for a file that every user of the host may read or write.
 func private(file string, mode os.FileMode) error {
 	if mode.IsRegular() && mode.Perm()&0o007 != 0 {
-		return fmt.Errorf("key %s: has mode %04o, which lets every user of the host have it: must be 0600 or 0640", file, mode.Perm())
+		return fmt.Errorf("key %s: has mode %04o, so that every user of the host can read it: must be 0600 or 0640", file, mode.Perm())
 	}
 	return nil
 }
 
 func readPEM(file, kind string, check func(string, os.FileMode) error) (block []byte, err error) {
 	if strings.Contains(file, "-----BEGIN ") || strings.Contains(file, "\n") {
-		// An error must not quote it, and whoever lists processes has seen it.
+		// An error must not quote it, and a user who lists processes has seen it.
 		return nil, errors.New(
 			"reading the key: the name of a file was expected, got its content; if it is a private key, do not use it any more",
 		)

@@ -28,7 +28,8 @@ func pair(t *testing.T) (private, public string) {
 		t.Fatal(err)
 	}
 	private, public = filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "pub")
-	for file, block := range map[string]*pem.Block{private: {Type: "PRIVATE KEY", Bytes: privateDER}, public: {Type: "PUBLIC KEY", Bytes: publicDER}} {
+	for file, block := range map[string]*pem.Block{private: {Type: "PRIVATE KEY", Bytes: privateDER},
+		public: {Type: "PUBLIC KEY", Bytes: publicDER}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,8 @@ func TestVerify(t *testing.T) {
 // quotes.
 func TestPrivateKeyFile(t *testing.T) {
 	private, public := pair(t)
-	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o604: true, 0o644: true, 0o602: true, 0o777: true} {
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o604: true, 0o644: true, 0o602: true,
+		0o777: true} {
 		if err := os.Chmod(private, mode); err != nil {
 			t.Fatal(err)
 		}

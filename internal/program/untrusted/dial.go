@@ -65,8 +65,9 @@ func refuseOwn(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// refusedRanges are what netip has no name for: 0.0.0.0/8, which Linux connects to itself, the reserved range with the
-// broadcast address, and the metadata services of clouds that are not link-local: AWS, Google, Alibaba, Azure and Oracle.
+// refusedRanges are what netip has no name for. These are 0.0.0.0/8, which Linux connects to itself, and the
+// reserved range with the broadcast address. Others are the metadata services of clouds that are not link-local: AWS, Google, Alibaba,
+// Azure and Oracle.
 var refusedRanges = prefixes(
 	"0.0.0.0/8", "240.0.0.0/4", "fd00:ec2::/32", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32",
 )

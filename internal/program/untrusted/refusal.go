@@ -43,7 +43,8 @@ func Refusal(response *http.Response) error {
 	if !is {
 		// client-go knows which reason each code has.
 		plain := apierrors.NewGenericServerResponse(response.StatusCode, "", schema.GroupResource{}, "", "", 0, true)
-		plain.ErrStatus.Details, plain.ErrStatus.Message = nil, fmt.Sprintf("the answer is %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+		plain.ErrStatus.Details, plain.ErrStatus.Message = nil, fmt.Sprintf("the answer is %d %s", response.StatusCode,
+			http.StatusText(response.StatusCode))
 		return plain
 	}
 	status.Code = int32(response.StatusCode)

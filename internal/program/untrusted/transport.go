@@ -12,8 +12,8 @@ import (
 // MostHeader is how many bytes the header of an answer may have; it is for http.Transport.
 const MostHeader = 64 << 10
 
-// A RedirectError says that a server redirects to another address. Redirects are never followed: whoever owns the server would choose whom
-// else the manager asks, and reads the answer in conditions.
+// A RedirectError says that a server redirects to another address. Redirects are never followed: the server's owner would choose whom else
+// the manager asks, and reads the answer in conditions.
 type RedirectError struct{ code int }
 
 // Error implements error.
@@ -27,7 +27,7 @@ func (b Bounds) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, bounds: b.WithDefaults()}
 }
 
-// WrapStreams is like Wrap for one who reads lists and watches object by object, and bounds each: no redirect is followed, all answers
+// WrapStreams is like Wrap for one who reads lists and watches object by object, and bounds each. No redirect is followed, all answers
 // together have at most what the meter admits, and errors stay as they are.
 func (b Bounds) WrapStreams(next http.RoundTripper, m *Meter) http.RoundTripper {
 	return &transport{next: next, bounds: b.WithDefaults(), meter: m}

@@ -22,7 +22,8 @@ func TestFlags(t *testing.T) {
 		err  string
 	}{
 		{nil, Bounds{Answer: 64 << 20, Object: 2 << 20, Objects: 50_000, Kept: 8 << 20, Minute: 512 << 20}, ""},
-		{[]string{"--managed-cluster-answer-size=1Gi", "--managed-cluster-objects=100k"}, Bounds{Answer: 1 << 30, Object: 2 << 20, Objects: 100_000, Kept: 8 << 20, Minute: 512 << 20}, ""},
+		{[]string{"--managed-cluster-answer-size=1Gi", "--managed-cluster-objects=100k"},
+			Bounds{Answer: 1 << 30, Object: 2 << 20, Objects: 100_000, Kept: 8 << 20, Minute: 512 << 20}, ""},
 		{[]string{"--managed-cluster-memory=0"}, Bounds{}, "must be a positive number"},
 		{[]string{"--managed-cluster-memory=much"}, Bounds{}, "must be a positive number"},
 		{[]string{"--managed-cluster-object-size=1Ki"}, Bounds{}, "--managed-cluster-object-size=1Ki: it must be at least 64Ki"},
@@ -45,8 +46,9 @@ func TestFlags(t *testing.T) {
 func TestBoundsHavePlaces(t *testing.T) {
 	b := Bounds{}.WithDefaults()
 	for flag, err := range map[string]error{
-		"managed-cluster-answer-size": b.AnswerExceeded(), "managed-cluster-object-size": b.ObjectExceeded(), "managed-cluster-objects": b.ObjectsExceeded(),
-		"managed-cluster-memory": b.KeptExceeded(), "managed-cluster-bytes-per-minute": b.exceeds(minuteBound, "x"),
+		"managed-cluster-answer-size": b.AnswerExceeded(), "managed-cluster-object-size": b.ObjectExceeded(),
+		"managed-cluster-objects": b.ObjectsExceeded(),
+		"managed-cluster-memory":  b.KeptExceeded(), "managed-cluster-bytes-per-minute": b.exceeds(minuteBound, "x"),
 	} {
 		if !strings.HasSuffix(err.Error(), "(--"+flag+")") || !IsMisbehaviour(fmt.Errorf("listing: %w", err)) {
 			t.Errorf("%v, want %s", err, flag)
@@ -88,7 +90,8 @@ func TestMeter(t *testing.T) {
 		b := Bounds{Minute: 1 << 20}
 		m := NewMeter(b)
 		ask := func() error {
-			response, err := b.WrapStreams(answers{http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &endless{}}}, m).RoundTrip(&http.Request{})
+			response, err := b.WrapStreams(answers{http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: &endless{}}},
+				m).RoundTrip(&http.Request{})
 			if err != nil {
 				return err
 			}
@@ -121,15 +124,19 @@ func TestRefusal(t *testing.T) {
 	}{
 		{"text/plain", "TOPSECRET", metav1.StatusReasonForbidden, "the answer is 403 Forbidden"},
 		{"application/json", `{"kind":"Secret","message":"TOPSECRET"}`, metav1.StatusReasonForbidden, "the answer is 403 Forbidden"},
-		{"application/json", `{"kind":"Status","message":` + strings.Repeat("[", 1<<15), metav1.StatusReasonForbidden, "the answer is 403 Forbidden"},
-		{"application/json", `{"kind":"Status","reason":"Expired","message":"too\r\nold \u001b[2J\u202e password: TOPSECRET"}`, metav1.StatusReasonExpired, "too old password: <secret>"},
+		{"application/json", `{"kind":"Status","message":` + strings.Repeat("[", 1<<15), metav1.StatusReasonForbidden,
+			"the answer is 403 Forbidden"},
+		{"application/json", `{"kind":"Status","reason":"Expired","message":"too\r\nold \u001b[2J\u202e password: TOPSECRET"}`,
+			metav1.StatusReasonExpired, "too old password: <secret>"},
 		{"application/json", `{"kind":"Status","reason":"so\u001b","message":"x"}`, metav1.StatusReasonUnknown, "x"},
 		{"application/json", `{"kind":"Status","message":"` + strings.Repeat("ab ", 10_000) + `"}`, "", strings.Repeat("ab ", 169) + "ab..."},
 		{Protobuf, "TOPSECRET", metav1.StatusReasonForbidden, "the answer is 403 Forbidden"},
 	} {
-		err := Refusal(&http.Response{StatusCode: http.StatusForbidden, Status: "403 TOPSECRET", Header: http.Header{"Content-Type": {test.kind}}, Body: io.NopCloser(strings.NewReader(test.body))})
+		err := Refusal(&http.Response{StatusCode: http.StatusForbidden, Status: "403 TOPSECRET", Header: http.Header{"Content-Type": {test.kind}},
+			Body: io.NopCloser(strings.NewReader(test.body))})
 		status := err.(apierrors.APIStatus).Status()
-		if status.Reason != test.reason || status.Message != test.message || status.Code != http.StatusForbidden || strings.Contains(fmt.Sprintf("%+v", err), "TOPSECRET") {
+		if status.Reason != test.reason || status.Message != test.message || status.Code != http.StatusForbidden ||
+			strings.Contains(fmt.Sprintf("%+v", err), "TOPSECRET") {
 			t.Errorf("%.100s: %+v", test.body, status)
 		}
 	}

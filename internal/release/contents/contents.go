@@ -94,7 +94,8 @@ func (s Source) List(programs []string) (*Document, error) {
 	}
 	modules := map[string]Package{}
 	digests := []string{"spdx", "1", s.Name, s.Version}
-	for _, file := range slices.SortedFunc(slices.Values(programs), func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) }) {
+	for _, file := range slices.SortedFunc(slices.Values(programs),
+		func(a, b string) int { return cmp.Compare(filepath.Base(a), filepath.Base(b)) }) {
 		digest, err := d.add(s, file, modules)
 		if err != nil {
 			return nil, err

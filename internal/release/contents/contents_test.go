@@ -16,16 +16,19 @@ import (
 
 func TestRecognise(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"Apache":           {"   Apache License\n   Version 2.0, January 2004\n", "Apache-2.0"},
-		"Apache, notice":   {"// Licensed under the Apache License, Version 2.0 (the \"License\");", "Apache-2.0"},
-		"MIT":              {"Permission is hereby granted, free of charge, to any person obtaining\na copy ... THE SOFTWARE IS PROVIDED \"AS IS\"", "MIT"},
-		"MIT, cut off":     {"Permission is hereby granted, free of charge, to any person obtaining a copy", ""},
-		"BSD-3":            {"Redistribution and use in source and binary forms ... may be used to endorse or promote products", "BSD-3-Clause"},
-		"BSD-2":            {"Redistribution and use in source and\n binary forms, with or without", "BSD-2-Clause"},
-		"BSD-4":            {"Redistribution and use in source and binary forms ... All advertising materials ... endorse or promote products", ""},
-		"ISC":              {"Permission to use, copy, modify, and/or distribute this software for any\npurpose with or without fee", "ISC"},
-		"MPL":              {"Mozilla Public License Version 2.0", "MPL-2.0"},
-		"two in one":       {"Apache License Version 2.0, January 2004 ... Redistribution and use in source and binary forms", "Apache-2.0 BSD-2-Clause"},
+		"Apache":         {"   Apache License\n   Version 2.0, January 2004\n", "Apache-2.0"},
+		"Apache, notice": {"// Licensed under the Apache License, Version 2.0 (the \"License\");", "Apache-2.0"},
+		"MIT": {
+			"Permission is hereby granted, free of charge, to any person obtaining\na copy ... THE SOFTWARE IS PROVIDED \"AS IS\"", "MIT"},
+		"MIT, cut off": {"Permission is hereby granted, free of charge, to any person obtaining a copy", ""},
+		"BSD-3":        {"Redistribution and use in source and binary forms ... may be used to endorse or promote products", "BSD-3-Clause"},
+		"BSD-2":        {"Redistribution and use in source and\n binary forms, with or without", "BSD-2-Clause"},
+		"BSD-4": {"Redistribution and use in source and binary forms ... All advertising materials ... endorse or promote products",
+			""},
+		"ISC": {"Permission to use, copy, modify, and/or distribute this software for any\npurpose with or without fee", "ISC"},
+		"MPL": {"Mozilla Public License Version 2.0", "MPL-2.0"},
+		"two in one": {"Apache License Version 2.0, January 2004 ... Redistribution and use in source and binary forms",
+			"Apache-2.0 BSD-2-Clause"},
 		"Apache, another":  {"Apache License Version 1.1", ""},
 		"nothing of these": {"All rights reserved.", ""},
 	} {
@@ -37,7 +40,8 @@ func TestRecognise(t *testing.T) {
 
 // TestLicenceOf: what several files state holds together, and a licence that is not known is never left out of that silently.
 func TestLicenceOf(t *testing.T) {
-	const apache, mit = "Apache License Version 2.0, January 2004", "Permission is hereby granted, free of charge, to any person obtaining a copy. The software is provided 'as is'"
+	const apache, mit = "Apache License Version 2.0, January 2004",
+		"Permission is hereby granted, free of charge, to any person obtaining a copy. The software is provided 'as is'"
 	for want, files := range map[string]map[string]string{
 		"Apache-2.0":         {"LICENSE": apache, "PATENTS": "x", "license.go": "x"},
 		"MIT":                {"license.md": mit},
@@ -125,7 +129,8 @@ func TestList(t *testing.T) {
 			t.Errorf("%s %s is listed as %+v", dep.Path, dep.Version, p)
 		}
 	}
-	if own := byName["github.com/quorate/quorate"]; own.Version != "v0.1.0" || own.Declared != "Apache-2.0" || byName["stdlib"].Declared != "BSD-3-Clause" {
+	if own := byName["github.com/quorate/quorate"]; own.Version != "v0.1.0" || own.Declared != "Apache-2.0" ||
+		byName["stdlib"].Declared != "BSD-3-Clause" {
 		t.Errorf("%+v, %+v", own, byName["stdlib"])
 	}
 }

@@ -24,8 +24,10 @@ var texts = []struct {
 }{
 	{id: "Apache-2.0", parts: []string{"apache license", "version 2.0, january 2004"}},
 	{id: "Apache-2.0", parts: []string{"licensed under the apache license, version 2.0"}},
-	{id: "MIT", parts: []string{"permission is hereby granted, free of charge, to any person obtaining a copy", "the software is provided as is"}},
-	{id: "BSD-3-Clause", parts: []string{"redistribution and use in source and binary forms", "endorse or promote products"}, none: []string{"all advertising materials"}},
+	{id: "MIT", parts: []string{"permission is hereby granted, free of charge, to any person obtaining a copy",
+		"the software is provided as is"}},
+	{id: "BSD-3-Clause", parts: []string{"redistribution and use in source and binary forms", "endorse or promote products"},
+		none: []string{"all advertising materials"}},
 	{id: "BSD-2-Clause", parts: []string{"redistribution and use in source and binary forms"}, none: []string{"endorse or promote products"}},
 	{id: "ISC", parts: []string{"copy, modify, and/or distribute this software for any purpose with or without fee"}},
 	{id: "ISC", parts: []string{"copy, modify, and distribute this software for any purpose with or without fee"}},
@@ -49,8 +51,8 @@ func Recognise(text string) []string {
 	return slices.Compact(found)
 }
 
-// licenceOf returns the licences that a folder's files state, as an SPDX expression. Where a module has several, all are taken to hold; where a
-// file has a licence's name and a text that is not known, nothing is claimed.
+// licenceOf returns the licences that a folder's files state, as an SPDX expression. Where a module has several, all are taken to hold;
+// where a file has a licence's name and a text that is not known, nothing is claimed.
 func licenceOf(folder string) (string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

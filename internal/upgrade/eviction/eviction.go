@@ -23,7 +23,8 @@ import (
 // Leaves reports whether a drain evicts a pod. The kubelet's static pods stay, pods of a DaemonSet, which would come back, and the
 // upgrader's own.
 func Leaves(p *corev1.Pod) bool {
-	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Namespace == metav1.NamespaceSystem && p.Labels[steps.PodLabel] == steps.PodLabelValue {
+	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static || p.Namespace == metav1.NamespaceSystem &&
+		p.Labels[steps.PodLabel] == steps.PodLabelValue {
 		return false
 	}
 	owner := metav1.GetControllerOf(p)
@@ -96,7 +97,8 @@ func Place(node *corev1.Node, there []corev1.Pod, pods []*corev1.Pod) (left []*c
 		}
 	}
 	for _, p := range pods {
-		if !Accepts(node, p) || !fits(free, needs(p)) || slices.ContainsFunc(beside, func(other *corev1.Pod) bool { return repel(node, p, other) }) {
+		if !Accepts(node, p) || !fits(free, needs(p)) ||
+			slices.ContainsFunc(beside, func(other *corev1.Pod) bool { return repel(node, p, other) }) {
 			left = append(left, p)
 			continue
 		}
@@ -147,7 +149,8 @@ func keepsAway(node *corev1.Node, p, other *corev1.Pod) bool {
 		if _, has := node.Labels[term.TopologyKey]; !has || term.TopologyKey != corev1.LabelHostname || term.LabelSelector == nil {
 			continue
 		}
-		if len(term.Namespaces) == 0 && other.Namespace != p.Namespace || len(term.Namespaces) > 0 && !slices.Contains(term.Namespaces, other.Namespace) {
+		if len(term.Namespaces) == 0 && other.Namespace != p.Namespace || len(term.Namespaces) > 0 &&
+			!slices.Contains(term.Namespaces, other.Namespace) {
 			continue
 		}
 		if selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector); err == nil && selector.Matches(labels.Set(other.Labels)) {

@@ -16,7 +16,8 @@ import (
 // pod returns one that requests CPUs.
 func pod(name, cpu string, change ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "web"}}}
-	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
+	p.Spec.Containers = []corev1.Container{{Name: "c",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
 	for _, c := range change {
 		c(&p)
 	}
@@ -76,9 +77,10 @@ func TestHomeless(t *testing.T) {
 // TestPlace: what a node has no room for, because of what it is, what runs there, and what pods want.
 func TestPlace(t *testing.T) {
 	antiAffinity := func(p *corev1.Pod) {
-		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-			{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-		}}}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+			}}}
 	}
 	port := func(ip string, protocol corev1.Protocol) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -115,21 +117,27 @@ func TestPlace(t *testing.T) {
 		"what no node has": {node(), nil, []corev1.Pod{pod("a", "0", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 		})}, "a"},
-		"cordoned":                     {node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), nil, []corev1.Pod{pod("a", "1")}, "a"},
-		"not ready":                    {node(func(n *corev1.Node) { n.Status.Conditions = nil }), nil, []corev1.Pod{pod("a", "1")}, "a"},
-		"going":                        {node(func(n *corev1.Node) { n.DeletionTimestamp = ptr.To(metav1.Now()) }), nil, []corev1.Pod{pod("a", "1")}, "a"},
-		"a taint":                      {node(tainted(corev1.TaintEffectNoSchedule)), nil, []corev1.Pod{pod("a", "1"), pod("b", "1", tolerates)}, "a"},
-		"a taint that evicts":          {node(tainted(corev1.TaintEffectNoExecute)), nil, []corev1.Pod{pod("a", "1")}, "a"},
-		"a taint that only asks":       {node(tainted(corev1.TaintEffectPreferNoSchedule)), nil, []corev1.Pod{pod("a", "1")}, ""},
-		"a selector":                   {node(), nil, []corev1.Pod{pod("a", "1", selects("fast")), pod("b", "1", selects("slow"))}, "b"},
-		"keeps away from another":      {node(), []corev1.Pod{pod("x", "0")}, []corev1.Pod{pod("a", "1", antiAffinity)}, "a"},
-		"another keeps it away":        {node(), []corev1.Pod{pod("x", "0", antiAffinity)}, []corev1.Pod{pod("a", "1")}, "a"},
-		"keeps away from one another":  {node(), nil, []corev1.Pod{pod("a", "1", antiAffinity), pod("b", "1", antiAffinity)}, "b"},
-		"of another namespace":         {node(), []corev1.Pod{pod("x", "0", elsewhere)}, []corev1.Pod{pod("a", "1", antiAffinity)}, ""},
-		"the same port":                {node(), []corev1.Pod{pod("x", "0", port("", ""))}, []corev1.Pod{pod("a", "1", port("10.0.0.1", corev1.ProtocolTCP))}, "a"},
-		"the same port, another way":   {node(), []corev1.Pod{pod("x", "0", port("", corev1.ProtocolUDP))}, []corev1.Pod{pod("a", "1", port("", ""))}, ""},
-		"the same port, elsewhere":     {node(), []corev1.Pod{pod("x", "0", port("10.0.0.2", ""))}, []corev1.Pod{pod("a", "1", port("10.0.0.1", ""))}, ""},
-		"the same port of all of them": {node(), []corev1.Pod{pod("x", "0", port("0.0.0.0", ""))}, []corev1.Pod{pod("a", "1", port("::", ""))}, "a"},
+		"cordoned":  {node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), nil, []corev1.Pod{pod("a", "1")}, "a"},
+		"not ready": {node(func(n *corev1.Node) { n.Status.Conditions = nil }), nil, []corev1.Pod{pod("a", "1")}, "a"},
+		"going": {node(func(n *corev1.Node) { n.DeletionTimestamp = ptr.To(metav1.Now()) }), nil,
+			[]corev1.Pod{pod("a", "1")}, "a"},
+		"a taint": {node(tainted(corev1.TaintEffectNoSchedule)), nil, []corev1.Pod{pod("a", "1"), pod("b", "1", tolerates)},
+			"a"},
+		"a taint that evicts":         {node(tainted(corev1.TaintEffectNoExecute)), nil, []corev1.Pod{pod("a", "1")}, "a"},
+		"a taint that only asks":      {node(tainted(corev1.TaintEffectPreferNoSchedule)), nil, []corev1.Pod{pod("a", "1")}, ""},
+		"a selector":                  {node(), nil, []corev1.Pod{pod("a", "1", selects("fast")), pod("b", "1", selects("slow"))}, "b"},
+		"keeps away from another":     {node(), []corev1.Pod{pod("x", "0")}, []corev1.Pod{pod("a", "1", antiAffinity)}, "a"},
+		"another keeps it away":       {node(), []corev1.Pod{pod("x", "0", antiAffinity)}, []corev1.Pod{pod("a", "1")}, "a"},
+		"keeps away from one another": {node(), nil, []corev1.Pod{pod("a", "1", antiAffinity), pod("b", "1", antiAffinity)}, "b"},
+		"of another namespace":        {node(), []corev1.Pod{pod("x", "0", elsewhere)}, []corev1.Pod{pod("a", "1", antiAffinity)}, ""},
+		"the same port": {node(), []corev1.Pod{pod("x", "0", port("", ""))},
+			[]corev1.Pod{pod("a", "1", port("10.0.0.1", corev1.ProtocolTCP))}, "a"},
+		"the same port, another way": {node(), []corev1.Pod{pod("x", "0", port("", corev1.ProtocolUDP))},
+			[]corev1.Pod{pod("a", "1", port("", ""))}, ""},
+		"the same port, elsewhere": {node(), []corev1.Pod{pod("x", "0", port("10.0.0.2", ""))},
+			[]corev1.Pod{pod("a", "1", port("10.0.0.1", ""))}, ""},
+		"the same port of all of them": {node(), []corev1.Pod{pod("x", "0", port("0.0.0.0", ""))}, []corev1.Pod{pod("a", "1", port("::", ""))},
+			"a"},
 	} {
 		var pods []*corev1.Pod
 		for i := range test.pods {

@@ -21,7 +21,7 @@ import (
 )
 
 // PolicySetting is the key among the settings of an ExtensionConfig that says what holds for machines without upgradev1.PolicyAnnotation.
-// Without it that is Preferred: whoever registers the extension means to use it.
+// Without it that is Preferred: a user who registers the extension means to use it.
 const PolicySetting = "policy"
 
 // Where the spec of a machine is in a Machine and in a MachineSet, and those of what it refers to.
@@ -31,9 +31,11 @@ const (
 )
 
 // CanUpdateMachine answers which changes of a control plane machine can be made in place.
-func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest, response *runtimehooksv1.CanUpdateMachineResponse) {
+func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest,
+	response *runtimehooksv1.CanUpdateMachineResponse) {
 	verdict, err := e.judge(ctx, question{
-		name: "Machine " + request.Desired.Machine.Name, namespace: request.Desired.Machine.Namespace, annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
+		name: "Machine " + request.Desired.Machine.Name, namespace: request.Desired.Machine.Namespace,
+		annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
 		current: parts{&request.Current.Machine.Spec, request.Current.BootstrapConfig, request.Current.InfrastructureMachine},
 		desired: parts{&request.Desired.Machine.Spec, request.Desired.BootstrapConfig, request.Desired.InfrastructureMachine},
 		is:      func(m *clusterv1.Machine) bool { return m.Name == request.Desired.Machine.Name },
@@ -44,10 +46,12 @@ func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv
 }
 
 // CanUpdateMachineSet answers which changes of a MachineSet's machines can be made in place.
-func (e *Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest, response *runtimehooksv1.CanUpdateMachineSetResponse) {
+func (e *Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest,
+	response *runtimehooksv1.CanUpdateMachineSetResponse) {
 	current, desired := &request.Current.MachineSet, &request.Desired.MachineSet
 	verdict, err := e.judge(ctx, question{
-		name: "MachineSet " + desired.Name, namespace: desired.Namespace, annotations: desired.Annotations, settings: request.Settings, path: ofTemplate,
+		name: "MachineSet " + desired.Name, namespace: desired.Namespace, annotations: desired.Annotations, settings: request.Settings,
+		path:    ofTemplate,
 		current: parts{&current.Spec.Template.Spec, request.Current.BootstrapConfigTemplate, request.Current.InfrastructureMachineTemplate},
 		desired: parts{&desired.Spec.Template.Spec, request.Desired.BootstrapConfigTemplate, request.Desired.InfrastructureMachineTemplate},
 		is: func(m *clusterv1.Machine) bool {
@@ -107,7 +111,8 @@ func (e *Extension) judge(ctx context.Context, q question) (inplace.Verdict, err
 	}
 	reasons := strings.Join(verdict.Replacing, "; ")
 	if policy == controlplanev1.InPlaceOnly {
-		return inplace.Verdict{}, fmt.Errorf("updating %s in place: not possible for %s; policy Only keeps it from being replaced: revert these fields, or change the annotation %s",
+		return inplace.Verdict{}, fmt.Errorf("updating %s in place: not possible for %s; policy Only keeps it from being replaced: revert "+
+			"these fields, or change the annotation %s",
 			q.name, reasons, upgradev1.PolicyAnnotation)
 	}
 	ctrl.LoggerFrom(ctx).Info("Not all that is wanted can be changed in place", "of", q.name, "reasons", reasons)
@@ -161,7 +166,8 @@ func policyOf(annotations, settings map[string]string) (controlplanev1.InPlacePo
 	case controlplanev1.InPlaceNever, controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, controlplanev1.InPlaceExternal:
 		return policy, nil
 	}
-	return "", fmt.Errorf("the policy is %q: it must be %s, %s, %s or %s (annotation %s, or setting %s of the ExtensionConfig)", said, controlplanev1.InPlaceNever,
+	return "", fmt.Errorf("the policy is %q: it must be %s, %s, %s or %s (annotation %s, or setting %s of the ExtensionConfig)", said,
+		controlplanev1.InPlaceNever,
 		controlplanev1.InPlacePreferred, controlplanev1.InPlaceOnly, controlplanev1.InPlaceExternal, upgradev1.PolicyAnnotation, PolicySetting)
 }
 

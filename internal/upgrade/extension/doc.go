@@ -1,4 +1,4 @@
-// Package extension is Quorate as a Runtime Extension of Cluster API: it serves the hooks CanUpdateMachine, CanUpdateMachineSet and
+// Package extension is Quorate as a Runtime Extension of Cluster API. It serves the hooks CanUpdateMachine, CanUpdateMachineSet and
 // UpdateMachine over TLS, so that Cluster API's own controllers upgrade nodes in place by Quorate's NodeUpgrades.
 //
 // It knows how requests are read and answered, and which objects are read, made and removed for an update. What is answered package inplace

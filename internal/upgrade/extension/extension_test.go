@@ -37,7 +37,8 @@ func machineObject(name, version string, controlPlane bool) *clusterv1.Machine {
 			Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Labels: map[string]string{clusterv1.ClusterNameLabel: "c"},
 			Annotations: map[string]string{clusterv1.UpdateInProgressAnnotation: "", runtimev1.PendingHooksAnnotation: "Other,UpdateMachine"},
 		},
-		Spec: clusterv1.MachineSpec{ClusterName: "c", Version: version, Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "KubeadmConfig", Name: name}}},
+		Spec: clusterv1.MachineSpec{ClusterName: "c", Version: version,
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "KubeadmConfig", Name: name}}},
 	}
 	if controlPlane {
 		m.Labels[clusterv1.MachineControlPlaneLabel] = ""
@@ -61,7 +62,8 @@ type updater struct {
 func (u updater) ask() *runtimehooksv1.UpdateMachineResponse {
 	u.Helper()
 	request, response := &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{}
-	request.Desired.Machine = clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}, Spec: clusterv1.MachineSpec{Version: u.version}}
+	request.Desired.Machine = clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"},
+		Spec: clusterv1.MachineSpec{Version: u.version}}
 	(&Extension{Client: u.client, APIReader: u.client}).UpdateMachine(u.Context(), request, response)
 	return response
 }
@@ -97,7 +99,8 @@ func (u updater) only() *upgradev1.NodeUpgrade {
 // reports writes a NodeUpgrade's status.
 func (u updater) reports(n *upgradev1.NodeUpgrade, reason, message string, change func(*upgradev1.NodeUpgradeStatus)) {
 	u.Helper()
-	n.Status.Conditions = append([]metav1.Condition{{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}}, n.Status.Conditions...)
+	n.Status.Conditions = append([]metav1.Condition{{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: reason,
+		Message: message, LastTransitionTime: metav1.Now()}}, n.Status.Conditions...)
 	change(&n.Status)
 	if err := u.client.Status().Update(u.Context(), n); err != nil {
 		u.Fatal(err)
@@ -115,20 +118,24 @@ func TestUpdateMachine(t *testing.T) {
 	u.waits("about to begin")
 	u.waits("it has not begun")
 	made := u.only()
-	if s := made.Spec; s.Machine.Name != "m" || s.KubernetesVersion != "v1.36.3" || s.NodeType != upgradev1.ControlPlane || !ptr.Deref(s.FirstNodeToBeUpgraded, false) {
+	if s := made.Spec; s.Machine.Name != "m" || s.KubernetesVersion != "v1.36.3" || s.NodeType != upgradev1.ControlPlane ||
+		!ptr.Deref(s.FirstNodeToBeUpgraded, false) {
 		t.Errorf("made: %+v", s)
 	}
-	if !metav1.IsControlledBy(made, machine) || made.Labels[clusterv1.ClusterNameLabel] != "c" || ptr.Deref(made.OwnerReferences[0].BlockOwnerDeletion, false) {
+	if !metav1.IsControlledBy(made, machine) || made.Labels[clusterv1.ClusterNameLabel] != "c" ||
+		ptr.Deref(made.OwnerReferences[0].BlockOwnerDeletion, false) {
 		t.Errorf("made: labels %v, owners %v", made.Labels, made.OwnerReferences)
 	}
 
 	u.reports(made, upgradev1.Running, "copying", func(s *upgradev1.NodeUpgradeStatus) {
 		s.Attempts, s.Steps = ptr.To[int32](1), []string{"Copy", "Swap"}
-		s.Conditions = append(s.Conditions, metav1.Condition{Type: "Copy", Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now()})
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: "Copy", Status: metav1.ConditionTrue, Reason: "Done",
+			LastTransitionTime: metav1.Now()})
 	})
 	u.waits("Running, step Swap (2 of 2): copying")
 	u.reports(made, upgradev1.RolledBack, "the API server did not come up", func(s *upgradev1.NodeUpgradeStatus) { s.FailedStep = "Swap" })
-	if r := u.ask(); r.Status != runtimehooksv1.ResponseStatusFailure || !strings.Contains(r.Message, "did not come up") || !strings.Contains(r.Message, "upgrade retry") || !strings.Contains(r.Message, "default/m") {
+	if r := u.ask(); r.Status != runtimehooksv1.ResponseStatusFailure || !strings.Contains(r.Message, "did not come up") ||
+		!strings.Contains(r.Message, "upgrade retry") || !strings.Contains(r.Message, "default/m") {
 		t.Errorf("after a failure: %+v", r)
 	}
 	u.reports(made, upgradev1.Running, "again", func(s *upgradev1.NodeUpgradeStatus) { s.FailedStep = "" })
@@ -162,7 +169,8 @@ func TestUpdateMachineWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.waits("about to begin")
-	if made := u.only(); made.Spec.NodeType != upgradev1.Worker || made.Spec.FirstNodeToBeUpgraded != nil || made.Labels[clusterv1.WatchLabel] != "mine" || made.Spec.Drain.Policy != upgradev1.DrainRequired {
+	if made := u.only(); made.Spec.NodeType != upgradev1.Worker || made.Spec.FirstNodeToBeUpgraded != nil ||
+		made.Labels[clusterv1.WatchLabel] != "mine" || made.Spec.Drain.Policy != upgradev1.DrainRequired {
 		t.Errorf("made: %+v, labels %v", made.Spec, made.Labels)
 	}
 }
@@ -257,8 +265,10 @@ func TestCanUpdateMachine(t *testing.T) {
 		{name: "left to somebody else", annotation: "External", status: "Success", message: "policy External"},
 		{name: "only", annotation: "Only", status: "Success", patched: true},
 		{name: "not possible", annotation: "Preferred", file: "/a", status: "Success", patched: true, message: "KubeadmConfig: spec.files"},
-		{name: "only, and not possible", annotation: "Only", file: "/a", status: "Failure", message: "spec.files; policy Only keeps it from being replaced"},
-		{name: "a policy that does not exist", annotation: "Sometimes", status: "Failure", message: `"Sometimes": it must be Never, Preferred, Only or External`},
+		{name: "only, and not possible", annotation: "Only", file: "/a", status: "Failure", message: "spec.files; policy Only keeps it from " +
+			"being replaced"},
+		{name: "a policy that does not exist", annotation: "Sometimes", status: "Failure", message: `"Sometimes": it must be Never, Preferred, ` +
+			`Only or External`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			settings := map[string]string{}
@@ -277,7 +287,8 @@ func TestCanUpdateMachine(t *testing.T) {
 			answered := &runtimehooksv1.CanUpdateMachineResponse{}
 			(&Extension{}).CanUpdateMachine(t.Context(), one, answered)
 			expect(t, answered, c.status, c.message)
-			if want := `{"spec":{"version":"v1.36.3"}}`; c.patched != (string(answered.MachinePatch.Patch) == want) || c.patched != answered.MachinePatch.IsDefined() || answered.InfrastructureMachinePatch.IsDefined() {
+			if want := `{"spec":{"version":"v1.36.3"}}`; c.patched != (string(answered.MachinePatch.Patch) == want) ||
+				c.patched != answered.MachinePatch.IsDefined() || answered.InfrastructureMachinePatch.IsDefined() {
 				t.Errorf("patch %s, want it: %t", answered.MachinePatch.Patch, c.patched)
 			}
 
@@ -292,7 +303,8 @@ func TestCanUpdateMachine(t *testing.T) {
 			all := &runtimehooksv1.CanUpdateMachineSetResponse{}
 			(&Extension{}).CanUpdateMachineSet(t.Context(), set, all)
 			expect(t, all, c.status, strings.ReplaceAll(c.message, "KubeadmConfig:", "KubeadmConfigTemplate:"))
-			if want := `{"spec":{"template":{"spec":{"version":"v1.36.3"}}}}`; c.patched != (string(all.MachineSetPatch.Patch) == want) || c.patched != all.MachineSetPatch.IsDefined() {
+			if want := `{"spec":{"template":{"spec":{"version":"v1.36.3"}}}}`; c.patched != (string(all.MachineSetPatch.Patch) == want) ||
+				c.patched != all.MachineSetPatch.IsDefined() {
 				t.Errorf("patch of the MachineSet %s, want it: %t", all.MachineSetPatch.Patch, c.patched)
 			}
 		})

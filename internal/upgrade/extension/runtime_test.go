@@ -21,16 +21,18 @@ func TestOtherRuntime(t *testing.T) {
 		patched               bool
 		message               string
 	}{
-		"containerd":      {policy: "Preferred", runtime: "containerd://2.4.2", from: "v1.35.4", status: "Success", patched: true},
-		"not known":       {policy: "Preferred", from: "v1.35.4", status: "Success", patched: true},
-		"replaced":        {policy: "Preferred", runtime: "cri-o://1.35.0", from: "v1.35.4", status: "Success", message: why},
-		"only":            {policy: "Only", runtime: "cri-o://1.35.0", from: "v1.35.4", status: "Failure", message: why + "; policy Only keeps it"},
+		"containerd": {policy: "Preferred", runtime: "containerd://2.4.2", from: "v1.35.4", status: "Success", patched: true},
+		"not known":  {policy: "Preferred", from: "v1.35.4", status: "Success", patched: true},
+		"replaced":   {policy: "Preferred", runtime: "cri-o://1.35.0", from: "v1.35.4", status: "Success", message: why},
+		"only": {policy: "Only", runtime: "cri-o://1.35.0", from: "v1.35.4", status: "Failure",
+			message: why + "; policy Only keeps it"},
 		"nothing changes": {policy: "Only", runtime: "cri-o://1.35.0", from: "v1.36.3", status: "Success"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, other := machineObject("m", "v1.35.4", false), machineObject("other", "v1.35.4", false)
 			m.Status.NodeInfo = &corev1.NodeSystemInfo{ContainerRuntimeVersion: c.runtime}
-			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", Controller: new(true)}}
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set",
+				Controller: new(true)}}
 			other.Status.NodeInfo = &corev1.NodeSystemInfo{ContainerRuntimeVersion: "cri-o://1.35.0"}
 			e := &Extension{Client: newClient(t, m, other)}
 			annotations := map[string]string{upgradev1.PolicyAnnotation: c.policy}

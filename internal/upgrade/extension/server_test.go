@@ -29,7 +29,8 @@ func serve(t *testing.T, e *Extension) *runtimev1.ExtensionConfig {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "a.key"), key, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "a.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "a.key"), key,
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,17 +86,20 @@ func TestServed(t *testing.T) {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m"}, Spec: clusterv1.MachineSpec{Version: "v1.36.3"}}
 	update := &runtimehooksv1.UpdateMachineResponse{}
 	request := &runtimehooksv1.UpdateMachineRequest{Desired: runtimehooksv1.UpdateMachineRequestObjects{Machine: *m}}
-	if err := caller.CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, m, request, update); err != nil || update.RetryAfterSeconds != retrySeconds {
+	if err := caller.CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, m, request, update); err != nil ||
+		update.RetryAfterSeconds != retrySeconds {
 		t.Errorf("UpdateMachine: %+v, %v", update, err)
 	}
 	can := &runtimehooksv1.CanUpdateMachineRequest{}
 	can.Current.Machine.Spec.Version, can.Desired.Machine.Spec.Version = "v1.36.3", "v1.35.4"
-	err = caller.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, m, "can-update-machine.quorate", can, &runtimehooksv1.CanUpdateMachineResponse{})
+	err = caller.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, m, "can-update-machine.quorate", can,
+		&runtimehooksv1.CanUpdateMachineResponse{})
 	if err == nil || !strings.Contains(err.Error(), "policy Only") {
 		t.Errorf("CanUpdateMachine back to an older version: %v", err)
 	}
 	set := &runtimehooksv1.CanUpdateMachineSetResponse{}
-	if err := caller.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachineSet, m, "can-update-machine-set.quorate", &runtimehooksv1.CanUpdateMachineSetRequest{}, set); err != nil {
+	if err := caller.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachineSet, m, "can-update-machine-set.quorate",
+		&runtimehooksv1.CanUpdateMachineSetRequest{}, set); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,8 +37,9 @@ const retrySeconds = 2
 const longestAnswer = 4096
 
 // UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without
-// a time to retry; a failure is asked for again too, so that it goes on when a person has retried the NodeUpgrade.
-func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, response *runtimehooksv1.UpdateMachineResponse) {
+// a time to retry; a failure is requested again too, so that it goes on when a person has retried the NodeUpgrade.
+func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest,
+	response *runtimehooksv1.UpdateMachineResponse) {
 	key := client.ObjectKeyFromObject(&request.Desired.Machine)
 	decision, err := e.update(ctx, key, request.Desired.Machine.Spec.Version)
 	if err != nil || decision.Verb == inplace.Failed {
@@ -82,7 +83,7 @@ type scope struct {
 }
 
 // observe reads all that decides. What the node is to become is read from the API server itself: the Machine and its KubeadmConfig are
-// written one after the other, and what is between the two is nobody's wish.
+// written one after the other, and a state between the two is not wanted.
 func (e *Extension) observe(ctx context.Context, key client.ObjectKey) (*scope, error) {
 	s := &scope{machine: &clusterv1.Machine{}, upgrades: map[string]*upgradev1.NodeUpgrade{}}
 	err := e.APIReader.Get(ctx, key, s.machine)
@@ -156,7 +157,8 @@ func (e *Extension) others(ctx context.Context, m *clusterv1.Machine) ([]inplace
 // listUpgrades reads the NodeUpgrades of the machine.
 func (e *Extension) listUpgrades(ctx context.Context, s *scope) error {
 	var all upgradev1.NodeUpgradeList
-	if err := e.Client.List(ctx, &all, client.InNamespace(s.machine.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName}); err != nil {
+	if err := e.Client.List(ctx, &all, client.InNamespace(s.machine.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.machine.Spec.ClusterName}); err != nil {
 		return fmt.Errorf("listing the NodeUpgrades of Cluster %s: %w", s.machine.Spec.ClusterName, err)
 	}
 	for i := range all.Items {
@@ -176,7 +178,8 @@ func upgradeOf(u *upgradev1.NodeUpgrade, m *clusterv1.Machine) inplace.Upgrade {
 	state := upgradepod.StateOf(u)
 	return inplace.Upgrade{
 		Name: u.Name, Ours: metav1.IsControlledBy(u, m), Recorded: updates.IsRecorded(u), Deleting: !u.DeletionTimestamp.IsZero(),
-		Begun: state != upgradepod.Waiting, Completed: state == upgradepod.Complete, Failed: state == upgradepod.Failed, Message: progressOf(u, state),
+		Begun: state != upgradepod.Waiting, Completed: state == upgradepod.Complete, Failed: state == upgradepod.Failed,
+		Message: progressOf(u, state),
 	}
 }
 

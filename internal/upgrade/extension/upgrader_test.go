@@ -21,10 +21,12 @@ import (
 // settings that add it,
 // and nothing is replaced instead. Where machines are replaced anyway, or nothing changes on a node, no image is asked for.
 func TestNoUpgraderImage(t *testing.T) {
-	const missing = " in place: no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace team or quorate-system, " +
+	const missing = " in place: no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace team or " +
+		"quorate-system, " +
 		"or the manager's flag --upgrader-image"
 	images := func(namespace string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: upgraders.ConfigMap}, Data: map[string]string{"v1.36.3": "a@sha256:b"}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: upgraders.ConfigMap},
+			Data: map[string]string{"v1.36.3": "a@sha256:b"}}
 	}
 	unreadable := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("forbidden")
@@ -39,17 +41,20 @@ func TestNoUpgraderImage(t *testing.T) {
 		patched         bool
 		message         string
 	}{
-		"none":                       {status: "Failure", message: "cannot update %s" + missing},
-		"none, only in place":        {annotation: "Only", status: "Failure", message: "cannot update %s" + missing},
-		"none, configuration":        {from: "v1.36.3", bootstrap: "a", status: "Failure", message: "cannot update %s" + missing},
-		"none, nothing in place":     {annotation: "Never", status: "Success", message: "policy Never"},
-		"none, replaced anyway":      {file: "/a", status: "Success", patched: true, message: "spec.files"},
-		"none, nothing changes":      {from: "v1.36.3", status: "Success"},
-		"the cluster's namespace":    {reader: fake.NewClientBuilder().WithObjects(images("team")).Build(), status: "Success", patched: true},
-		"the manager's namespace":    {reader: fake.NewClientBuilder().WithObjects(images("quorate-system")).Build(), status: "Success", patched: true},
-		"the namespace of another":   {reader: fake.NewClientBuilder().WithObjects(images("other")).Build(), status: "Failure", message: "cannot update %s" + missing},
-		"the flag":                   {flag: "a:%s", status: "Success", patched: true},
-		"a ConfigMap not to be read": {reader: fake.NewClientBuilder().WithInterceptorFuncs(unreadable).Build(), flag: "a:%s", status: "Failure", message: "forbidden"},
+		"none":                    {status: "Failure", message: "cannot update %s" + missing},
+		"none, only in place":     {annotation: "Only", status: "Failure", message: "cannot update %s" + missing},
+		"none, configuration":     {from: "v1.36.3", bootstrap: "a", status: "Failure", message: "cannot update %s" + missing},
+		"none, nothing in place":  {annotation: "Never", status: "Success", message: "policy Never"},
+		"none, replaced anyway":   {file: "/a", status: "Success", patched: true, message: "spec.files"},
+		"none, nothing changes":   {from: "v1.36.3", status: "Success"},
+		"the cluster's namespace": {reader: fake.NewClientBuilder().WithObjects(images("team")).Build(), status: "Success", patched: true},
+		"the manager's namespace": {reader: fake.NewClientBuilder().WithObjects(images("quorate-system")).Build(), status: "Success",
+			patched: true},
+		"the namespace of another": {reader: fake.NewClientBuilder().WithObjects(images("other")).Build(), status: "Failure",
+			message: "cannot update %s" + missing},
+		"the flag": {flag: "a:%s", status: "Success", patched: true},
+		"a ConfigMap not to be read": {reader: fake.NewClientBuilder().WithInterceptorFuncs(unreadable).Build(), flag: "a:%s", status: "Failure",
+			message: "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.reader == nil {
@@ -61,14 +66,16 @@ func TestNoUpgraderImage(t *testing.T) {
 			e := &Extension{Upgraders: &upgraders.Images{Reader: c.reader, Namespace: "quorate-system", Default: c.flag}}
 			config := map[string]any{}
 			if c.bootstrap != "" {
-				config["clusterConfiguration"] = map[string]any{"apiServer": map[string]any{"extraArgs": []any{map[string]any{"name": c.bootstrap, "value": ""}}}}
+				config["clusterConfiguration"] = map[string]any{"apiServer": map[string]any{"extraArgs": []any{map[string]any{"name": c.bootstrap,
+					"value": ""}}}}
 			}
 			if c.file != "" {
 				config["files"] = []any{map[string]any{"path": c.file}}
 			}
 			one := &runtimehooksv1.CanUpdateMachineRequest{}
 			one.Current.Machine.Spec.Version, one.Desired.Machine.Spec.Version = c.from, "v1.36.3"
-			one.Desired.Machine.ObjectMeta = metav1.ObjectMeta{Namespace: "team", Name: "m", Annotations: map[string]string{upgradev1.PolicyAnnotation: c.annotation}}
+			one.Desired.Machine.ObjectMeta = metav1.ObjectMeta{Namespace: "team", Name: "m",
+				Annotations: map[string]string{upgradev1.PolicyAnnotation: c.annotation}}
 			one.Current.BootstrapConfig, one.Desired.BootstrapConfig = raw(t, "KubeadmConfig", map[string]any{}), raw(t, "KubeadmConfig", config)
 			answered := &runtimehooksv1.CanUpdateMachineResponse{}
 			e.CanUpdateMachine(t.Context(), one, answered)

@@ -30,7 +30,7 @@ const requestTimeout = 2 * time.Second
 type Clusters func(ctx context.Context, cluster client.ObjectKey) (kubernetes.Interface, func(), error)
 
 // fromSecrets opens clusters as the secrets with their kubeconfigs say, over connections that end with the look: of one
-// that was open before an API server restarted nobody knows whether it still works.
+// that was open before an API server restarted it is not known whether it still works.
 func fromSecrets(secrets client.Reader) Clusters {
 	return func(ctx context.Context, key client.ObjectKey) (kubernetes.Interface, func(), error) {
 		config, err := workload.ConfigOf(ctx, secrets, key)
@@ -205,7 +205,8 @@ func (w *look) cleanUp(ctx context.Context, u *upgradev1.NodeUpgrade) error {
 	if err := w.dropRights(ctx, u); err != nil {
 		return err
 	}
-	if err := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, upgradepod.Name(u), metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
+	if err := w.set.CoreV1().Secrets(upgradepod.Namespace).Delete(ctx, upgradepod.Name(u),
+		metav1.DeleteOptions{}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting secret %s: %w", upgradepod.Name(u), err)
 	}
 	return nil

@@ -149,7 +149,8 @@ func (c *Controller) turn(ctx context.Context, s *scope) (ctrl.Result, error) {
 // carryOut reports what was decided, and does it. The report comes first: what is begun in the managed cluster is on record here.
 func (c *Controller) carryOut(ctx context.Context, s *scope, w *look, o upgradepod.Outcome) error {
 	record := c.record
-	if o.Action == upgradepod.MakePod && upgradepod.StateOf(s.upgrade) != upgradepod.Active && s.upgrade.Spec.NodeType == upgradev1.ControlPlane {
+	if o.Action == upgradepod.MakePod && upgradepod.StateOf(s.upgrade) != upgradepod.Active &&
+		s.upgrade.Spec.NodeType == upgradev1.ControlPlane {
 		record = c.recordAlone
 	}
 	if err := record(ctx, s, o); err != nil {
@@ -243,7 +244,8 @@ func (c *Controller) announce(ctx context.Context, u *upgradev1.NodeUpgrade, is 
 	if is.Reason == upgradev1.Failed || is.Reason == upgradev1.RolledBack {
 		kind = corev1.EventTypeWarning
 	}
-	ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", u.Name, "machine", u.Spec.Machine.Name, "reason", is.Reason, "message", is.Message)
+	ctrl.LoggerFrom(ctx).Info("Node upgrade", "node upgrade", u.Name, "machine", u.Spec.Machine.Name, "reason", is.Reason, "message",
+		is.Message)
 	c.Recorder.Eventf(u, nil, kind, is.Reason, "Upgrade", "%s", upgradepod.Note(u, is))
 }
 

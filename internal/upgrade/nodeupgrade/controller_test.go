@@ -48,7 +48,8 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, upgradev1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, bootstrapv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme,
+		upgradev1.AddToScheme, controlplanev1.AddToScheme, controlplanev1alpha1.AddToScheme, bootstrapv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,8 @@ func newScene(t *testing.T) *scene {
 		return false, nil, nil
 	})
 	for _, name := range []string{"cp-1", "cp-2", "cp-3", "worker"} {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "uid-of-machine"}, Spec: clusterv1.MachineSpec{ClusterName: "demo"}}
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "uid-of-machine"},
+			Spec: clusterv1.MachineSpec{ClusterName: "demo"}}
 		if name != "worker" {
 			m.Labels = map[string]string{clusterv1.MachineControlPlaneLabel: ""}
 			s.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "etcd-" + name, Namespace: "kube-system"}})
@@ -75,9 +77,11 @@ func newScene(t *testing.T) *scene {
 			t.Fatal(err)
 		}
 	}
-	s.management = managementfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&upgradev1.NodeUpgrade{}, &clusterv1.Machine{}).Build()
+	s.management = managementfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&upgradev1.NodeUpgrade{},
+		&clusterv1.Machine{}).Build()
 	s.controller = &Controller{
-		Client: s.management, APIReader: s.management, Recorder: events.NewFakeRecorder(100), Upgraders: upgraders.Images{Reader: s.management, Namespace: "quorate-system", Default: "quorate.io/upgrader:%s"},
+		Client: s.management, APIReader: s.management, Recorder: events.NewFakeRecorder(100), Upgraders: upgraders.Images{Reader: s.management,
+			Namespace: "quorate-system", Default: "quorate.io/upgrader:%s"},
 		Clusters: func(context.Context, client.ObjectKey) (kubernetes.Interface, func(), error) {
 			return s.managed, func() {}, s.away
 		},
@@ -97,7 +101,8 @@ func (s *scene) upgrade(machine string) *upgradev1.NodeUpgrade {
 	s.Helper()
 	u := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{Name: machine + "-abc", Namespace: "default", Generation: 1},
-		Spec:       upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: machine}, KubernetesVersion: "v1.36.3", NodeType: upgradev1.ControlPlane},
+		Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: machine}, KubernetesVersion: "v1.36.3",
+			NodeType: upgradev1.ControlPlane},
 	}
 	if machine == "worker" {
 		u.Spec.NodeType = upgradev1.Worker
@@ -181,7 +186,8 @@ func (s *scene) end(u *upgradev1.NodeUpgrade, state steps.State) {
 	}
 	pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = nil, nil
 	for _, c := range append(append([]corev1.Container(nil), pod.Spec.InitContainers...), pod.Spec.Containers...) {
-		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Terminated: &ended}})
+		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses,
+			corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Terminated: &ended}})
 	}
 	if _, err := s.managed.CoreV1().Pods("kube-system").UpdateStatus(s.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		s.Fatal(err)
@@ -210,11 +216,13 @@ func TestUpgrade(t *testing.T) {
 	s := newScene(t)
 	u := s.upgrade("cp-1")
 	is := s.look(u)
-	if !controllerutil.ContainsFinalizer(is, upgradev1.Finalizer) || is.Labels[clusterv1.ClusterNameLabel] != "demo" || len(is.OwnerReferences) != 1 || is.OwnerReferences[0].Kind != "Machine" {
+	if !controllerutil.ContainsFinalizer(is, upgradev1.Finalizer) || is.Labels[clusterv1.ClusterNameLabel] != "demo" ||
+		len(is.OwnerReferences) != 1 || is.OwnerReferences[0].Kind != "Machine" {
 		t.Fatalf("%+v", is.ObjectMeta)
 	}
 	pod := s.begun(u)
-	if pod.Spec.NodeName != "cp-1" || pod.Spec.Containers[0].Image != "quorate.io/upgrader:v1.36.3" || !strings.Contains(specOf(pod), `"stackedEtcd":true`) || strings.Contains(specOf(pod), "singleNode") {
+	if pod.Spec.NodeName != "cp-1" || pod.Spec.Containers[0].Image != "quorate.io/upgrader:v1.36.3" ||
+		!strings.Contains(specOf(pod), `"stackedEtcd":true`) || strings.Contains(specOf(pod), "singleNode") {
 		t.Errorf("%+v", pod.Spec)
 	}
 	held := s.machine("cp-1").Annotations
@@ -247,8 +255,10 @@ func TestRightsOfBefore(t *testing.T) {
 	meta := metav1.ObjectMeta{Name: upgradepod.Name(u)}
 	give := func() {
 		_, err1 := s.managed.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta}, metav1.CreateOptions{})
-		_, err2 := s.managed.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta}, metav1.CreateOptions{})
-		_, err3 := s.managed.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+		_, err2 := s.managed.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta},
+			metav1.CreateOptions{})
+		_, err3 := s.managed.CoreV1().ServiceAccounts("kube-system").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta},
+			metav1.CreateOptions{})
 		s.must(errors.Join(err1, err2, err3))
 	}
 	none := func(when string) {
@@ -455,7 +465,8 @@ func TestSkipRemediationOfOthers(t *testing.T) {
 // TestImage: where the upgrader's image comes from, the nearest first.
 func TestImage(t *testing.T) {
 	config := func(namespace string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: namespace}, Data: map[string]string{"v1.36.3": namespace + "/image"}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: namespace},
+			Data: map[string]string{"v1.36.3": namespace + "/image"}}
 	}
 	for name, test := range map[string]struct {
 		spec    string
@@ -484,7 +495,8 @@ func TestImage(t *testing.T) {
 		if err != nil || w.env.Image != test.want || (o.Reason == "") != (test.want != "") {
 			t.Errorf("%s: %s, %+v, %v", name, w.env.Image, o, err)
 		}
-		const missing = "no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace default or quorate-system"
+		const missing = "no upgrader image for v1.36.3: set key v1.36.3 of ConfigMap quorate-upgrader-images in namespace default or " +
+			"quorate-system"
 		if test.want == "" && (o.Reason != upgradev1.WaitingForUpgrader || !strings.HasPrefix(o.Message, missing)) {
 			t.Errorf("%s: %+v", name, o)
 		}
@@ -506,7 +518,8 @@ func TestBrings(t *testing.T) {
 	} {
 		s := newScene(t)
 		if err := s.management.Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: "default"}, Data: map[string]string{"v1.36.3.brings": test.said, "v1.35.4.brings": "other"},
+			ObjectMeta: metav1.ObjectMeta{Name: upgraders.ConfigMap, Namespace: "default"}, Data: map[string]string{"v1.36.3.brings": test.said,
+				"v1.35.4.brings": "other"},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -537,7 +550,8 @@ func TestImages(t *testing.T) {
 	} {
 		s := newScene(t)
 		infrastructure := &unstructured.Unstructured{}
-		infrastructure.SetGroupVersionKind(schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "SomeMachine"})
+		infrastructure.SetGroupVersionKind(schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2",
+			Kind: "SomeMachine"})
 		infrastructure.SetName("cp-1")
 		infrastructure.SetNamespace("default")
 		if test.brings {
@@ -548,7 +562,8 @@ func TestImages(t *testing.T) {
 			Name: "somemachines.infrastructure.cluster.x-k8s.io", Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta2"},
 		}}))
 		m := s.machine("cp-1")
-		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "SomeMachine", Name: "cp-1"}
+		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "SomeMachine",
+			Name: "cp-1"}
 		u := s.upgrade("cp-1")
 		for _, c := range test.true {
 			conditions.Set(u, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Imported"})
@@ -601,7 +616,8 @@ func TestObstacles(t *testing.T) {
 			_, err = s.managed.CoreV1().Nodes().Update(s.Context(), node, metav1.UpdateOptions{})
 			s.must(err)
 		}, upgradev1.Failed, "container runtime cri-o://1.35.0: must be containerd"},
-		"a cluster that is away": {func(s *scene, u *upgradev1.NodeUpgrade) { s.away = errors.New("gone fishing") }, upgradev1.WaitingForMachine, "gone fishing"},
+		"a cluster that is away": {func(s *scene, u *upgradev1.NodeUpgrade) { s.away = errors.New("gone fishing") }, upgradev1.WaitingForMachine,
+			"gone fishing"},
 		"pods cannot be read": {func(s *scene, u *upgradev1.NodeUpgrade) {
 			s.managed.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("forbidden")

@@ -38,7 +38,8 @@ func (c *Controller) files(ctx context.Context, s *scope, w *look) (upgradepod.O
 	for _, named := range s.upgrade.Spec.Files {
 		i := slices.IndexFunc(wanted, func(f bootstrapv1.File) bool { return f.Path == named.Path && drift.FileHash(f) == named.Hash })
 		if i < 0 {
-			return failed("the control plane of Machine %s does not have the file %s any more for which the upgrade was made", s.machine.Name, named.Path), nil
+			return failed("the control plane of Machine %s does not have the file %s any more for which the upgrade was made", s.machine.Name,
+				named.Path), nil
 		}
 		content, o, err := c.content(ctx, s, wanted[i])
 		if err != nil || o.Reason != "" {
@@ -79,11 +80,13 @@ func (c *Controller) content(ctx context.Context, s *scope, f bootstrapv1.File) 
 		}
 		var has bool
 		if raw, has = held.Data[from.Key]; apierrors.IsNotFound(err) || !has {
-			return nil, upgradepod.Obstacle{Reason: upgradev1.WaitingForFiles, Message: where + ": there is no such secret, or it has no such key"}, nil
+			return nil, upgradepod.Obstacle{Reason: upgradev1.WaitingForFiles, Message: where + ": there is no such secret, or it has no such key"},
+				nil
 		}
 	}
 	if drift.FilledIn(string(raw)) {
-		return nil, failed("%s: the content is filled in at a machine's first boot, and cannot be on a live node: it takes another machine", where), nil
+		return nil, failed("%s: the content is filled in at a machine's first boot, and cannot be on a live node: it takes another machine",
+			where), nil
 	}
 	content, err := certs.Decode(raw, f.Encoding)
 	if err != nil {

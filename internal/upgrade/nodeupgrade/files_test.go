@@ -25,10 +25,12 @@ func (s *scene) filed(files ...bootstrapv1.File) *upgradev1.NodeUpgrade {
 	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "demo-cp", Namespace: "default"}}
 	kcp.Spec.KubeadmConfigSpec.Files = files
 	m := s.machine("cp-1")
-	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "cp", Controller: ptr.To(true)}}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane",
+		Name: "demo-cp", UID: "cp", Controller: ptr.To(true)}}
 	u := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{Name: "cp-1-abc", Namespace: "default", Generation: 1},
-		Spec:       upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "cp-1"}, KubernetesVersion: "v1.36.3", NodeType: upgradev1.ControlPlane},
+		Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "cp-1"}, KubernetesVersion: "v1.36.3",
+			NodeType: upgradev1.ControlPlane},
 	}
 	for _, f := range files {
 		u.Spec.Files = append(u.Spec.Files, upgradev1.NodeUpgradeFile{Path: f.Path, Hash: drift.FileHash(f)})
@@ -63,7 +65,8 @@ var fromSecret = bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Nam
 // a secret holds then.
 func TestFiles(t *testing.T) {
 	s := newScene(t)
-	u := s.filed(bootstrapv1.File{Path: "/a", Content: "aHVudGVyMQ==", Encoding: bootstrapv1.Base64, Owner: "me", Permissions: "0600"}, bootstrapv1.File{Path: "/b", ContentFrom: fromSecret})
+	u := s.filed(bootstrapv1.File{Path: "/a", Content: "aHVudGVyMQ==", Encoding: bootstrapv1.Base64, Owner: "me", Permissions: "0600"},
+		bootstrapv1.File{Path: "/b", ContentFrom: fromSecret})
 	for range 3 {
 		s.look(u)
 	}
@@ -77,7 +80,8 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	for _, o := range []any{pod, s.read(u)} {
-		if text, err := json.Marshal(o); err != nil || strings.Contains(string(text), "hunter") || strings.Contains(string(text), "aHVudGVyMQ==") {
+		if text, err := json.Marshal(o); err != nil || strings.Contains(string(text), "hunter") ||
+			strings.Contains(string(text), "aHVudGVyMQ==") {
 			t.Errorf("%s, %v", text, err)
 		}
 	}
@@ -108,16 +112,19 @@ func TestFilesRefused(t *testing.T) {
 		change func(*controlplanev1.KubeadmControlPlane)
 		want   string
 	}{
-		"another by now": {bootstrapv1.File{Path: "/a", Content: "hunter1"}, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files[0].Content = "hunter2" },
+		"another by now": {bootstrapv1.File{Path: "/a", Content: "hunter1"},
+			func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files[0].Content = "hunter2" },
 			"does not have the file /a any more"},
-		"gone":          {bootstrapv1.File{Path: "/a", Content: "hunter1"}, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files = nil }, "does not have the file /a any more"},
+		"gone": {bootstrapv1.File{Path: "/a", Content: "hunter1"},
+			func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files = nil }, "does not have the file /a any more"},
 		"not encoded":   {bootstrapv1.File{Path: "/a", Content: "hunter1!", Encoding: bootstrapv1.Base64}, nil, `not encoded as "base64"`},
 		"filled in":     {bootstrapv1.File{Path: "/a", ContentFrom: fromSecret}, nil, "first boot"},
 		"far too large": {bootstrapv1.File{Path: "/a", Content: strings.Repeat("hunter", 200000)}, nil, "more than 900 KiB"},
 	} {
 		s := newScene(t)
 		u := s.filed(test.file)
-		if err := s.management.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "default"}, Data: map[string][]byte{"k": []byte("hunter {{ ds.a }}")}}); err != nil {
+		if err := s.management.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: "default"},
+			Data: map[string][]byte{"k": []byte("hunter {{ ds.a }}")}}); err != nil {
 			t.Fatal(err)
 		}
 		if test.change != nil {

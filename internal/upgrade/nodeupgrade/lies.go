@@ -89,7 +89,8 @@ func (c *Controller) wrongDeployment(ctx context.Context, s *scope, o metav1.Own
 	if err != nil || md.Spec.ClusterName == s.machine.Spec.ClusterName {
 		return "", client.IgnoreNotFound(err)
 	}
-	return fmt.Sprintf("names MachineDeploymentUpgrade %q, whose spec.machineDeployment is %q of Cluster %s: must be a MachineDeployment of Cluster %s",
+	return fmt.Sprintf("names MachineDeploymentUpgrade %q, whose spec.machineDeployment is %q of Cluster %s: must be a MachineDeployment of "+
+		"Cluster %s",
 		o.Name, md.Name, md.Spec.ClusterName, s.machine.Spec.ClusterName), nil
 }
 

@@ -132,7 +132,7 @@ func (c *Controller) alone(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// conflict is an error that has the next turn decide anew.
+// conflict is an error that has the next turn decide again.
 func conflict(s *scope, why string) error {
 	return apierrors.NewConflict(upgradev1.GroupVersion.WithResource("nodeupgrades").GroupResource(), s.upgrade.Name, errors.New(why))
 }
@@ -145,7 +145,8 @@ func (c *Controller) before(ctx context.Context, reader client.Reader, s *scope)
 		return upgradepod.Obstacle{}, nil
 	}
 	list := &upgradev1.NodeUpgradeList{}
-	if err := reader.List(ctx, list, client.InNamespace(u.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+	if err := reader.List(ctx, list, client.InNamespace(u.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("listing the NodeUpgrades of cluster %s: %w", s.cluster.Name, err)
 	}
 	for i := range list.Items {
@@ -204,7 +205,8 @@ func (c *Controller) images(ctx context.Context, s *scope, w *look) (upgradepod.
 	}
 	infrastructure, err := machine.InfrastructureRef.Find(ctx, c.Client, ref, s.machine.Namespace)
 	if refused := machine.Refused(err); refused != nil {
-		return upgradepod.Obstacle{Reason: upgradev1.WaitingForImages, Message: "spec.infrastructureRef of Machine " + s.machine.Name + ": " + refused.Error()}, nil
+		return upgradepod.Obstacle{Reason: upgradev1.WaitingForImages, Message: "spec.infrastructureRef of Machine " + s.machine.Name + ": " +
+			refused.Error()}, nil
 	}
 	if err != nil {
 		return upgradepod.Obstacle{}, fmt.Errorf("reading %s %s: %w", ref.Kind, ref.Name, err)

@@ -36,7 +36,8 @@ func (c *Controller) own(ctx context.Context, s *scope) error {
 			after.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
 		}
 		if len(after.OwnerReferences) == 0 {
-			after.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: s.machine.Name, UID: s.machine.UID}}
+			after.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: s.machine.Name,
+				UID: s.machine.UID}}
 		}
 	}
 	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(s.upgrade, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -54,13 +55,14 @@ func (c *Controller) disown(ctx context.Context, s *scope) error {
 	if upgradepod.StateOf(after) == upgradepod.Complete {
 		upgradepod.MarkCompleted(after)
 	}
-	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(s.upgrade, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(s.upgrade, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
+		err) != nil {
 		return fmt.Errorf("removing the finalizer of NodeUpgrade %s: %w", s.upgrade.Name, err)
 	}
 	return nil
 }
 
-// markBegun notes that the upgrade begins where a move keeps it: its pod is to be found again by whoever looks at it then, and the node
+// markBegun notes that the upgrade begins where a move keeps it: the controller that looks at it then must find its pod again, and the node
 // knows it by its first UID.
 func (c *Controller) markBegun(ctx context.Context, s *scope) error {
 	after := s.upgrade.DeepCopy()

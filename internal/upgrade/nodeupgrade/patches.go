@@ -25,7 +25,8 @@ func (c *Controller) kubeadm(ctx context.Context, s *scope, w *look) (upgradepod
 	}
 	err := c.APIReader.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: ref.Name}, config)
 	if apierrors.IsNotFound(err) {
-		message := fmt.Sprintf("there is no KubeadmConfig %s, which Machine %s was made from: it is not known which patches of kubeadm's its node has", ref.Name, s.machine.Name)
+		message := fmt.Sprintf("there is no KubeadmConfig %s, which Machine %s was made from: it is not known which patches of kubeadm's its "+
+			"node has", ref.Name, s.machine.Name)
 		return upgradepod.Obstacle{Reason: upgradev1.WaitingForMachine, Message: message}, nil
 	}
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 func TestPatches(t *testing.T) {
 	s := newScene(t)
 	m := s.machine("cp-1")
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "made-from"}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+		Name: "made-from"}
 	if err := s.management.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=controlplanes,verbs=get
 
 // phases finds out which phases of kubeadm are left to others, as the control plane says by annotations and by what kubeadm init leaves
-// out: whoever made the NodeUpgrade, kubeadm must not do again what others have done since. made is what the machine was made from.
+// out. Whatever created the NodeUpgrade, kubeadm must not do again what others have done since. made is what the machine was made from.
 func (c *Controller) phases(ctx context.Context, s *scope, w *look, made bootstrapv1.KubeadmConfigSpec) (upgradepod.Obstacle, error) {
 	w.env.SkipPhases = nil
 	if s.upgrade.Spec.NodeType != upgradev1.ControlPlane {

@@ -39,24 +39,29 @@ func TestPhases(t *testing.T) {
 		made    []string
 		want    []string
 	}{
-		"nothing":                       {kcp(nil), "cp-1", nil, nil},
-		"no control plane":              {nil, "cp-1", nil, nil},
-		"annotations":                   {kcp(nil, upstream.SkipKubeProxyAnnotation, upstream.SkipCoreDNSAnnotation), "cp-1", nil, []string{"addon/coredns", "addon/kube-proxy"}},
-		"phases":                        {kcp([]string{"bootstrap-token", "addon/kube-proxy", "preflight"}), "cp-1", nil, []string{"addon/kube-proxy", "bootstrap-token"}},
-		"the control plane's count":     {kcp(nil), "cp-1", []string{"addon/kube-proxy"}, nil},
-		"of a template":                 {&v1alpha1.ControlPlane{ObjectMeta: skipping(upstream.SkipCoreDNSAnnotation)}, "cp-1", []string{"bootstrap-token"}, []string{"addon/coredns", "bootstrap-token"}},
+		"nothing":          {kcp(nil), "cp-1", nil, nil},
+		"no control plane": {nil, "cp-1", nil, nil},
+		"annotations": {kcp(nil, upstream.SkipKubeProxyAnnotation, upstream.SkipCoreDNSAnnotation), "cp-1", nil,
+			[]string{"addon/coredns", "addon/kube-proxy"}},
+		"phases": {kcp([]string{"bootstrap-token", "addon/kube-proxy", "preflight"}), "cp-1", nil,
+			[]string{"addon/kube-proxy", "bootstrap-token"}},
+		"the control plane's count": {kcp(nil), "cp-1", []string{"addon/kube-proxy"}, nil},
+		"of a template": {&v1alpha1.ControlPlane{ObjectMeta: skipping(upstream.SkipCoreDNSAnnotation)}, "cp-1",
+			[]string{"bootstrap-token"}, []string{"addon/coredns", "bootstrap-token"}},
 		"without a known control plane": {nil, "cp-1", []string{"addon"}, []string{"addon"}},
 		"a worker":                      {kcp(nil, upstream.SkipKubeProxyAnnotation), "worker", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			m := s.machine(test.machine)
-			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: "made-from"}
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+				Name: "made-from"}
 			config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Name: "made-from", Namespace: "default"}}
 			config.Spec.InitConfiguration.SkipPhases = test.made
 			objects := []client.Object{config}
 			if test.owner != nil {
-				ref := metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "cp", Controller: ptr.To(true)}
+				ref := metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "cp",
+					Controller: ptr.To(true)}
 				if _, machines := test.owner.(*v1alpha1.ControlPlane); machines {
 					ref.APIVersion, ref.Kind = v1alpha1.GroupVersion.String(), "ControlPlane"
 				}

@@ -44,7 +44,8 @@ func (w *look) room(ctx context.Context, u *upgradev1.NodeUpgrade) (upgradepod.O
 	if err != nil || len(left) == 0 {
 		return upgradepod.Obstacle{}, err
 	}
-	text := fmt.Sprintf("%d of the %d pods that would leave have no room on another node: %s", len(left), len(homeless), untrusted.Shown(eviction.Names(left)))
+	text := fmt.Sprintf("%d of the %d pods that would leave have no room on another node: %s", len(left), len(homeless),
+		untrusted.Shown(eviction.Names(left)))
 	if policy == steps.DrainRequired {
 		return upgradepod.Obstacle{Reason: upgradev1.WaitingForRoom, Message: text}, nil
 	}

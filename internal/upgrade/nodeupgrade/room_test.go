@@ -38,12 +38,15 @@ func (s *scene) crowd(cpu string, pods int) {
 	for _, name := range []string{"cp-1", "cp-2", "cp-3", "worker"} {
 		s.node(name, func(node *corev1.Node) {
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-			node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}
+			node.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"),
+				"pods": resource.MustParse("110")}
 		})
 	}
 	for i := range pods {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("web-%d", i)}, Spec: corev1.PodSpec{NodeName: "worker"}}
-		p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("web-%d", i)},
+			Spec: corev1.PodSpec{NodeName: "worker"}}
+		p.Spec.Containers = []corev1.Container{{Name: "c",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}
 		s.put(p)
 	}
 }
@@ -89,8 +92,10 @@ func TestRoom(t *testing.T) {
 	}{
 		{"nothing to evict", "1", 0, false, true, ""},
 		{"room on three nodes", "3", 3, false, true, ""},
-		{"one too many", "3", 4, false, false, "the node is not drained: 1 of the 4 pods that would leave have no room on another node: default/web-3"},
-		{"too large for any", "5", 5, false, false, "5 of the 5 pods that would leave have no room on another node: default/web-0, default/web-1, default/web-2 and 2 more"},
+		{"one too many", "3", 4, false, false,
+			"the node is not drained: 1 of the 4 pods that would leave have no room on another node: default/web-3"},
+		{"too large for any", "5", 5, false, false,
+			"5 of the 5 pods that would leave have no room on another node: default/web-0, default/web-1, default/web-2 and 2 more"},
 		{"nodes with a taint", "1", 1, true, false, "1 of the 1 pods"},
 	} {
 		s := newScene(t)
@@ -106,7 +111,8 @@ func TestRoom(t *testing.T) {
 		pod := s.begun(u)
 		u = s.read(u)
 		c := conditions.Get(u, string(steps.Drain))
-		if drains(pod) != test.drains || c == nil || strings.Contains(c.Message, "not drained") == test.drains || !strings.Contains(c.Message, test.says) {
+		if drains(pod) != test.drains || c == nil || strings.Contains(c.Message, "not drained") == test.drains ||
+			!strings.Contains(c.Message, test.says) {
 			t.Errorf("%s: drains %t, %+v", test.name, drains(pod), c)
 		}
 	}
@@ -122,7 +128,8 @@ func TestRoomOfOnlyNode(t *testing.T) {
 	u.Spec.Drain.Policy = upgradev1.DrainRequired
 	s.must(s.management.Update(t.Context(), u))
 	pod := s.begun(u)
-	if c := conditions.Get(s.read(u), string(steps.Drain)); drains(pod) || c == nil || c.Message != "the node is not drained: it is the only node of the cluster" {
+	if c := conditions.Get(s.read(u), string(steps.Drain)); drains(pod) || c == nil || c.Message != "the node is not drained: it is the "+
+		"only node of the cluster" {
 		t.Errorf("%t, %+v", drains(pod), c)
 	}
 }

@@ -36,7 +36,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 // ofCluster maps a Cluster to its NodeUpgrades.
 func (c *Controller) ofCluster(ctx context.Context, o client.Object) []ctrl.Request {
 	var all upgradev1.NodeUpgradeList
-	if err := c.Client.List(ctx, &all, client.InNamespace(o.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()}); err != nil {
+	if err := c.Client.List(ctx, &all, client.InNamespace(o.GetNamespace()),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: o.GetName()}); err != nil {
 		return nil // those that wait look again by themselves
 	}
 	var requests []ctrl.Request

@@ -3,7 +3,7 @@ package nodeupgrade
 import "sync"
 
 // underway counts what is under way for each key, up to a limit. Its lock is never held while anything is read or written elsewhere: a
-// cluster that answers slowly delays nobody else. The zero value is ready for use.
+// cluster that answers slowly delays no other. The zero value is ready for use.
 type underway[K comparable] struct {
 	mu    sync.Mutex
 	count map[K]int

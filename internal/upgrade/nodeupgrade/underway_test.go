@@ -29,12 +29,14 @@ func (s *scene) tenant(workers int, open func() kubernetes.Interface) []*upgrade
 	s.must(s.management.Create(s.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "other", Namespace: "tenant"}}))
 	for i := range workers {
 		name := fmt.Sprintf("w%d", i)
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", UID: "u"}, Spec: clusterv1.MachineSpec{ClusterName: "other"}}
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", UID: "u"},
+			Spec: clusterv1.MachineSpec{ClusterName: "other"}}
 		m.Status.NodeRef = clusterv1.MachineNodeReference{Name: name}
 		s.must(s.management.Create(s.Context(), m))
 		u := &upgradev1.NodeUpgrade{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "tenant", Generation: 1},
-			Spec:       upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: "v1.36.3", NodeType: upgradev1.Worker},
+			Spec: upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: "v1.36.3",
+				NodeType: upgradev1.Worker},
 		}
 		s.must(s.management.Create(s.Context(), u))
 		upgrades = append(upgrades, u)

@@ -55,7 +55,7 @@ func newHTTPClient(config runtimev1.ClientConfig) (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tls}),
-		// A redirect would send the objects of a request to an address that nobody registered: it is an answer like any other that is no
+		// A redirect would send the objects of a request to an address that was not registered: it is an answer like any other that is no
 		// response.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil

@@ -106,7 +106,8 @@ func ready(t *testing.T, configs ...*runtimev1.ExtensionConfig) *Client {
 var machine = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "default"}}
 
 func handlerOf(name, version, hook string) runtimehooksv1.ExtensionHandler {
-	return runtimehooksv1.ExtensionHandler{Name: name, RequestHook: runtimehooksv1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/" + version, Hook: hook}}
+	return runtimehooksv1.ExtensionHandler{Name: name,
+		RequestHook: runtimehooksv1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/" + version, Hook: hook}}
 }
 
 func TestDiscover(t *testing.T) {
@@ -122,18 +123,29 @@ func TestDiscover(t *testing.T) {
 		err      string
 	}{
 		{name: "defaults, and none", want: []runtimev1.ExtensionHandler{
-			{Name: "a.ext", TimeoutSeconds: 10, FailurePolicy: "Fail", RequestHook: runtimev1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/v1alpha1", Hook: "UpdateMachine"}},
-			{Name: "b.ext", TimeoutSeconds: 30, FailurePolicy: "Ignore", RequestHook: runtimev1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/v1alpha1", Hook: "CanUpdateMachine"}},
-		}, response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "UpdateMachine"), patient}}},
+			{Name: "a.ext", TimeoutSeconds: 10, FailurePolicy: "Fail",
+				RequestHook: runtimev1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/v1alpha1", Hook: "UpdateMachine"}},
+			{Name: "b.ext", TimeoutSeconds: 30, FailurePolicy: "Ignore",
+				RequestHook: runtimev1.GroupVersionHook{APIVersion: "hooks.runtime.cluster.x-k8s.io/v1alpha1", Hook: "CanUpdateMachine"}},
+		}, response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "UpdateMachine"), patient}}},
 		{name: "nothing", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok}, want: []runtimev1.ExtensionHandler{}},
-		{name: "failure", response: runtimehooksv1.DiscoveryResponse{CommonResponse: runtimehooksv1.CommonResponse{Status: "Failure", Message: "not today"}}, err: "not today"},
+		{name: "failure", response: runtimehooksv1.DiscoveryResponse{CommonResponse: runtimehooksv1.CommonResponse{Status: "Failure",
+			Message: "not today"}}, err: "not today"},
 		{name: "no status", err: `it answered ""`},
-		{name: "twice", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "UpdateMachine"), handlerOf("a", "v1alpha1", "CanUpdateMachine")}}, err: "two handlers of the name a"},
-		{name: "a bad name", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a.b", "v1alpha1", "UpdateMachine")}}, err: `"a.b"`},
-		{name: "no such hook", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "DoMagic")}}, err: "DoMagic"},
-		{name: "no such version", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v9", "UpdateMachine")}}, err: "v9/UpdateMachine"},
-		{name: "too patient", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{tooPatient}}, err: "31"},
-		{name: "an odd policy", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{odd}}, err: "Maybe"},
+		{name: "twice", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "UpdateMachine"),
+				handlerOf("a", "v1alpha1", "CanUpdateMachine")}}, err: "two handlers of the name a"},
+		{name: "a bad name", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a.b", "v1alpha1", "UpdateMachine")}}, err: `"a.b"`},
+		{name: "no such hook", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v1alpha1", "DoMagic")}}, err: "DoMagic"},
+		{name: "no such version", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{handlerOf("a", "v9", "UpdateMachine")}}, err: "v9/UpdateMachine"},
+		{name: "too patient", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok,
+			Handlers: []runtimehooksv1.ExtensionHandler{tooPatient}}, err: "31"},
+		{name: "an odd policy", response: runtimehooksv1.DiscoveryResponse{CommonResponse: ok, Handlers: []runtimehooksv1.ExtensionHandler{odd}},
+			err: "Maybe"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := serve(t, "ext", answers{discovery: says(c.response)})
@@ -188,10 +200,12 @@ func TestRegistry(t *testing.T) {
 	}
 	unknown := machine.DeepCopy()
 	unknown.Namespace = "unknown"
-	if _, err := c.GetAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, unknown); err == nil || !strings.Contains(err.Error(), "namespace unknown") {
+	if _, err := c.GetAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, unknown); err == nil ||
+		!strings.Contains(err.Error(), "namespace unknown") {
 		t.Errorf("in a namespace that is not there: %v", err)
 	}
-	err = c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.elsewhere", &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+	err = c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.elsewhere", &runtimehooksv1.UpdateMachineRequest{},
+		&runtimehooksv1.UpdateMachineResponse{})
 	if err == nil || !strings.Contains(err.Error(), "excludes namespace default") {
 		t.Errorf("called for a namespace that it is not for: %v", err)
 	}
@@ -248,15 +262,18 @@ func TestCallExtension(t *testing.T) {
 			return http.StatusInternalServerError, "token: abcdef.0123456789abcdef"
 		}, err: "500"},
 		{name: "no response", answer: says("<html>"), err: "decoding"},
-		{name: "elsewhere", answer: func(map[string]any) (int, any) { return http.StatusFound, moved.Spec.ClientConfig.URL + update + "u" }, err: "302"},
+		{name: "elsewhere", answer: func(map[string]any) (int, any) { return http.StatusFound, moved.Spec.ClientConfig.URL + update + "u" },
+			err: "302"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, policy := range []runtimev1.FailurePolicy{runtimev1.FailurePolicyFail, runtimev1.FailurePolicyIgnore} {
 				config := updates(serve(t, "ext", answers{update + "u": c.answer}), policy, "u")
 				response := &runtimehooksv1.UpdateMachineResponse{}
-				err := ready(t, config).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{}, response)
+				err := ready(t, config).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext",
+					&runtimehooksv1.UpdateMachineRequest{}, response)
 				if fails := c.err != "" && (policy == runtimev1.FailurePolicyFail || c.alsoIfIgnored); fails {
-					if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "u.ext") || strings.Contains(err.Error(), "0123456789abcdef") {
+					if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), "u.ext") ||
+						strings.Contains(err.Error(), "0123456789abcdef") {
 						t.Errorf("policy %s: %v, want an error with %q", policy, err, c.err)
 					}
 					continue
@@ -276,7 +293,8 @@ func TestUntrustedServer(t *testing.T) {
 		return http.StatusOK, runtimehooksv1.CommonResponse{Status: runtimehooksv1.ResponseStatusSuccess}
 	}}), "Fail", "u")
 	real.Spec.ClientConfig.CABundle = nil // the host's authorities
-	err := ready(t, real).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+	err := ready(t, real).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{},
+		&runtimehooksv1.UpdateMachineResponse{})
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("error %v, want one about the certificate", err)
 	}
@@ -286,19 +304,24 @@ func TestWrongCalls(t *testing.T) {
 	c := ready(t, updates(serve(t, "ext", nil), "Ignore", "u"))
 	for name, call := range map[string]func() error{
 		"no such handler": func() error {
-			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "v.ext", &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "v.ext", &runtimehooksv1.UpdateMachineRequest{},
+				&runtimehooksv1.UpdateMachineResponse{})
 		},
 		"another hook": func() error {
-			return c.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, machine, "u.ext", &runtimehooksv1.CanUpdateMachineRequest{}, &runtimehooksv1.CanUpdateMachineResponse{})
+			return c.CallExtension(t.Context(), runtimehooksv1.CanUpdateMachine, machine, "u.ext", &runtimehooksv1.CanUpdateMachineRequest{},
+				&runtimehooksv1.CanUpdateMachineResponse{})
 		},
 		"the request of another hook": func() error {
-			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.CanUpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.CanUpdateMachineRequest{},
+				&runtimehooksv1.UpdateMachineResponse{})
 		},
 		"the response of another hook": func() error {
-			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.CanUpdateMachineResponse{})
+			return c.CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{},
+				&runtimehooksv1.CanUpdateMachineResponse{})
 		},
 		"no hook": func() error {
-			return c.CallExtension(t.Context(), TestWrongCalls, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+			return c.CallExtension(t.Context(), TestWrongCalls, machine, "u.ext", &runtimehooksv1.UpdateMachineRequest{},
+				&runtimehooksv1.UpdateMachineResponse{})
 		},
 	} {
 		// The policy Ignore is about servers that do not answer, and hides no mistake.
@@ -316,7 +339,8 @@ func TestSettingsAndKind(t *testing.T) {
 	}}), "Fail", "u")
 	config.Spec.Settings = map[string]string{"a": "1", "b": "2"}
 	request := &runtimehooksv1.UpdateMachineRequest{CommonRequest: runtimehooksv1.CommonRequest{Settings: map[string]string{"b": "3"}}}
-	if err := ready(t, config).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", request, &runtimehooksv1.UpdateMachineResponse{}); err != nil {
+	if err := ready(t, config).CallExtension(t.Context(), runtimehooksv1.UpdateMachine, machine, "u.ext", request,
+		&runtimehooksv1.UpdateMachineResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := map[string]any{"a": "1", "b": "3"}; !reflect.DeepEqual(got["settings"], want) || len(request.Settings) != 1 {
@@ -329,7 +353,8 @@ func TestSettingsAndKind(t *testing.T) {
 
 func TestCallAllExtensions(t *testing.T) {
 	retry := func(seconds int32, message string) func(map[string]any) (int, any) {
-		return says(runtimehooksv1.CommonRetryResponse{RetryAfterSeconds: seconds, CommonResponse: runtimehooksv1.CommonResponse{Status: "Success", Message: message}})
+		return says(runtimehooksv1.CommonRetryResponse{RetryAfterSeconds: seconds,
+			CommonResponse: runtimehooksv1.CommonResponse{Status: "Success", Message: message}})
 	}
 	one := updates(serve(t, "one", answers{update + "a": retry(0, "done"), update + "b": retry(7, "")}), "Fail", "a", "b")
 	two := updates(serve(t, "two", answers{update + "c": retry(5, "slow")}), "Fail", "c")
@@ -339,14 +364,19 @@ func TestCallAllExtensions(t *testing.T) {
 		message string
 	}{{seconds: 0}, {[]*runtimev1.ExtensionConfig{two}, 5, "slow"}, {[]*runtimev1.ExtensionConfig{two, one}, 5, "done, slow"}} {
 		response := &runtimehooksv1.UpdateMachineResponse{}
-		err := ready(t, c.configs...).CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, machine, &runtimehooksv1.UpdateMachineRequest{}, response)
-		if err != nil || response.RetryAfterSeconds != c.seconds || response.Message != c.message || response.Status != runtimehooksv1.ResponseStatusSuccess {
+		err := ready(t, c.configs...).CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, machine,
+			&runtimehooksv1.UpdateMachineRequest{}, response)
+		if err != nil || response.RetryAfterSeconds != c.seconds || response.Message != c.message ||
+			response.Status != runtimehooksv1.ResponseStatusSuccess {
 			t.Errorf("%d extensions: %v, %+v", len(c.configs), err, response)
 		}
 	}
-	failing := updates(serve(t, "failing", answers{update + "a": says(runtimehooksv1.CommonResponse{Status: "Failure", Message: "no"})}), "Fail", "a")
-	never := updates(serve(t, "never", answers{update + "b": func(map[string]any) (int, any) { t.Error("called after a failure"); return 200, "" }}), "Fail", "b")
-	err := ready(t, failing, never).CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, machine, &runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
+	failing := updates(serve(t, "failing", answers{update + "a": says(runtimehooksv1.CommonResponse{Status: "Failure", Message: "no"})}),
+		"Fail", "a")
+	never := updates(serve(t, "never",
+		answers{update + "b": func(map[string]any) (int, any) { t.Error("called after a failure"); return 200, "" }}), "Fail", "b")
+	err := ready(t, failing, never).CallAllExtensions(t.Context(), runtimehooksv1.UpdateMachine, machine,
+		&runtimehooksv1.UpdateMachineRequest{}, &runtimehooksv1.UpdateMachineResponse{})
 	if err == nil || !strings.Contains(err.Error(), "no") {
 		t.Errorf("error %v", err)
 	}
@@ -361,9 +391,10 @@ func TestCaching(t *testing.T) {
 	config := updates(serve(t, "ext", answers{update + "u": count, update + "v": count}), "Fail", "u", "v")
 	config.ResourceVersion = "7"
 	c := ready(t, config)
-	known := upstream.WithCaching{Cache: cache.New[upstream.CallExtensionCacheEntry](t.Context(), time.Minute), CacheKeyFunc: func(name, version string, r runtimehooksv1.RequestObject) string {
-		return name + "/" + version + "/" + r.GetSettings()["key"]
-	}}
+	known := upstream.WithCaching{Cache: cache.New[upstream.CallExtensionCacheEntry](t.Context(), time.Minute),
+		CacheKeyFunc: func(name, version string, r runtimehooksv1.RequestObject) string {
+			return name + "/" + version + "/" + r.GetSettings()["key"]
+		}}
 	var messages []string
 	for _, call := range []struct{ handler, key string }{{"u.ext", "a"}, {"u.ext", "a"}, {"u.ext", "b"}, {"v.ext", "a"}, {"v.ext", "a"}} {
 		response := &runtimehooksv1.UpdateMachineResponse{}

@@ -52,7 +52,8 @@ func (c *Client) discover(ctx context.Context, config *runtimev1.ExtensionConfig
 	}
 	defer e.http.CloseIdleConnections()
 	response := &runtimehooksv1.DiscoveryResponse{}
-	if err := c.call(ctx, target{e, handler{hook: hook, timeout: discoveryTimeout}}, &runtimehooksv1.DiscoveryRequest{}, response); err != nil {
+	if err := c.call(ctx, target{e, handler{hook: hook, timeout: discoveryTimeout}}, &runtimehooksv1.DiscoveryRequest{},
+		response); err != nil {
 		return nil, err
 	}
 	if response.Status != runtimehooksv1.ResponseStatusSuccess {
@@ -82,8 +83,10 @@ func (c *Client) check(handlers []runtimehooksv1.ExtensionHandler) error {
 			errs = append(errs, fmt.Errorf("handler %s: failurePolicy is %q, and must be Fail or Ignore", h.Name, p))
 		}
 		gv, err := schema.ParseGroupVersion(h.RequestHook.APIVersion)
-		if err != nil || !c.catalog.IsHookRegistered(runtimecatalog.GroupVersionHook{Group: gv.Group, Version: gv.Version, Hook: h.RequestHook.Hook}) {
-			errs = append(errs, fmt.Errorf("handler %s: there is no hook %s", h.Name, strings.TrimPrefix(h.RequestHook.APIVersion+"/"+h.RequestHook.Hook, "/")))
+		if err != nil || !c.catalog.IsHookRegistered(runtimecatalog.GroupVersionHook{Group: gv.Group, Version: gv.Version,
+			Hook: h.RequestHook.Hook}) {
+			errs = append(errs, fmt.Errorf("handler %s: there is no hook %s", h.Name,
+				strings.TrimPrefix(h.RequestHook.APIVersion+"/"+h.RequestHook.Hook, "/")))
 		}
 	}
 	return errors.Join(errs...)

@@ -20,7 +20,7 @@ const (
 	failureAge = 10 * time.Second
 	// AnswerTimeout is how long asking may take: the longest that a handler may ask for, and what is read before.
 	AnswerTimeout = 35 * time.Second
-	// answerWait is how long a turn waits for an answer that is asked for in the background.
+	// answerWait is how long a turn waits for an answer that is requested in the background.
 	answerWait = 100 * time.Millisecond
 )
 
@@ -48,7 +48,7 @@ type Question struct {
 	Current, Desired Parts
 	// Ask asks it: Asker.Ask.
 	Ask func(ctx context.Context, current, desired Parts) (Answer, error)
-	// Ended is called when an answer has come for which nobody has waited; nil: nobody wants to know.
+	// Ended is called when an answer has come for which no turn has waited; nil: no receiver.
 	Ended func(context.Context)
 }
 

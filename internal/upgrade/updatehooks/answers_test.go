@@ -16,7 +16,8 @@ func TestAnswers(t *testing.T) {
 	var fail error
 	m := &clusterv1.Machine{}
 	m.UID = "uid"
-	q := Question{Current: Parts{Machine: m, Infrastructure: box(t, "Box", `{"cpu":2}`)}, Desired: Parts{Machine: m, Infrastructure: box(t, "Box", `{"cpu":4}`)}}
+	q := Question{Current: Parts{Machine: m, Infrastructure: box(t, "Box", `{"cpu":2}`)},
+		Desired: Parts{Machine: m, Infrastructure: box(t, "Box", `{"cpu":4}`)}}
 	q.Ask = func(context.Context, Parts, Parts) (Answer, error) { asked++; return Answer{Handler: "h"}, fail }
 	now := time.Now()
 	look := func(after time.Duration, wantErr error, wantAsked int) {

@@ -41,8 +41,8 @@ type Asker struct {
 	Writer client.Writer
 }
 
-// Ask asks whether a machine can be brought to what is wanted in place. Where nobody answers, or with a failure, that is an error: it says
-// nothing about the machine.
+// Ask asks whether a machine can be brought to what is wanted in place. Where no extension answers, or with a failure, that is an error: it
+// says nothing about the machine.
 func (a Asker) Ask(ctx context.Context, current, desired Parts) (Answer, error) {
 	answer := Answer{Desired: desired.DeepCopy()}
 	if a.Writer != nil {
@@ -51,7 +51,8 @@ func (a Asker) Ask(ctx context.Context, current, desired Parts) (Answer, error) 
 			return Answer{Refused: err.Error()}, nil
 		}
 		if err != nil {
-			return Answer{}, fmt.Errorf("trying what is wanted of %s %s: %w", desired.Infrastructure.GetKind(), desired.Infrastructure.GetName(), err)
+			return Answer{}, fmt.Errorf("trying what is wanted of %s %s: %w", desired.Infrastructure.GetKind(), desired.Infrastructure.GetName(),
+				err)
 		}
 	}
 	response := &runtimehooksv1.CanUpdateMachineResponse{}

@@ -106,7 +106,8 @@ func Fact(m *clusterv1.Machine) (plan.Update, bool) {
 	case IsPending(m):
 		return plan.Update{State: plan.UpdateUnderway, Message: progress(m)}, true
 	case IsMarked(m):
-		return plan.Update{State: plan.UpdateUnderway, Unfinished: true, Message: "not all of its objects are marked for the Runtime Extension"}, true
+		return plan.Update{State: plan.UpdateUnderway, Unfinished: true, Message: "not all of its objects are marked for the Runtime Extension"},
+			true
 	case updating:
 		return plan.Update{State: plan.UpdateUnderway, Message: progress(m)}, true
 	}

@@ -25,16 +25,25 @@ func TestFact(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "somebody else's", annotations: map[string]string{mark: "", hooks: "UpdateMachine"}},
-		{name: "begun in part", annotations: map[string]string{goal: "a v1", mark: ""}, want: plan.Update{State: plan.UpdateUnderway, Unfinished: true, Message: "not all of its objects are marked for the Runtime Extension"}},
-		{name: "begun in part, beside another hook", annotations: map[string]string{goal: "a v1", mark: "", hooks: "AfterUpdateMachine"}, condition: updating("InPlaceUpdating", "In-place update in progress"),
-			want: plan.Update{State: plan.UpdateUnderway, Unfinished: true, Message: "not all of its objects are marked for the Runtime Extension"}},
-		{name: "not called", annotations: map[string]string{goal: "a v1", mark: "", hooks: "UpdateMachine"}, want: plan.Update{State: plan.UpdateUnderway, Message: notCalled}},
-		{name: "under way", annotations: map[string]string{goal: "a v1", mark: "", hooks: "A,UpdateMachine"}, condition: updating("InPlaceUpdating", "rebooting\nnow"), want: plan.Update{State: plan.UpdateUnderway, Message: "rebooting; now"}},
-		{name: "failing", annotations: map[string]string{goal: "a v1", mark: "", hooks: "UpdateMachine"}, condition: updating(clusterv1.MachineInPlaceUpdateFailedReason, "no power"),
-			want: plan.Update{State: plan.UpdateUnderway, Message: "the Runtime Extension failed, and Cluster API asks it again: no power"}},
-		{name: "ending", annotations: map[string]string{goal: "a v1", hooks: "UpdateMachine"}, want: plan.Update{State: plan.UpdateUnderway, Message: notCalled}},
-		{name: "ended, and not reported", annotations: map[string]string{goal: "a v1"}, condition: updating("InPlaceUpdating", "rebooting"), want: plan.Update{State: plan.UpdateUnderway, Message: "rebooting"}},
-		{name: "ended", annotations: map[string]string{goal: "a v1"}, want: plan.Update{State: plan.UpdateDone, Message: "the Runtime Extension has finished"}},
+		{name: "begun in part", annotations: map[string]string{goal: "a v1", mark: ""}, want: plan.Update{State: plan.UpdateUnderway,
+			Unfinished: true, Message: "not all of its objects are marked for the Runtime Extension"}},
+		{name: "begun in part, beside another hook", annotations: map[string]string{goal: "a v1", mark: "", hooks: "AfterUpdateMachine"},
+			condition: updating("InPlaceUpdating", "In-place update in progress"),
+			want: plan.Update{State: plan.UpdateUnderway, Unfinished: true, Message: "not all of its objects are marked for the Runtime " +
+				"Extension"}},
+		{name: "not called", annotations: map[string]string{goal: "a v1", mark: "", hooks: "UpdateMachine"},
+			want: plan.Update{State: plan.UpdateUnderway, Message: notCalled}},
+		{name: "under way", annotations: map[string]string{goal: "a v1", mark: "", hooks: "A,UpdateMachine"},
+			condition: updating("InPlaceUpdating", "rebooting\nnow"), want: plan.Update{State: plan.UpdateUnderway, Message: "rebooting; now"}},
+		{name: "failing", annotations: map[string]string{goal: "a v1", mark: "", hooks: "UpdateMachine"},
+			condition: updating(clusterv1.MachineInPlaceUpdateFailedReason, "no power"),
+			want:      plan.Update{State: plan.UpdateUnderway, Message: "the Runtime Extension failed, and Cluster API asks it again: no power"}},
+		{name: "ending", annotations: map[string]string{goal: "a v1", hooks: "UpdateMachine"}, want: plan.Update{State: plan.UpdateUnderway,
+			Message: notCalled}},
+		{name: "ended, and not reported", annotations: map[string]string{goal: "a v1"}, condition: updating("InPlaceUpdating", "rebooting"),
+			want: plan.Update{State: plan.UpdateUnderway, Message: "rebooting"}},
+		{name: "ended", annotations: map[string]string{goal: "a v1"},
+			want: plan.Update{State: plan.UpdateDone, Message: "the Runtime Extension has finished"}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Annotations: r.annotations}}
@@ -81,7 +90,8 @@ func TestGoal(t *testing.T) {
 }
 
 func TestMarkPending(t *testing.T) {
-	for before, want := range map[string]string{"": "UpdateMachine", "A": "A,UpdateMachine", "A,UpdateMachine": "A,UpdateMachine", "UpdateMachine": "UpdateMachine"} {
+	for before, want := range map[string]string{"": "UpdateMachine", "A": "A,UpdateMachine", "A,UpdateMachine": "A,UpdateMachine",
+		"UpdateMachine": "UpdateMachine"} {
 		m := &clusterv1.Machine{}
 		if before != "" {
 			m.Annotations = map[string]string{runtimev1.PendingHooksAnnotation: before}

@@ -28,7 +28,7 @@ func (p Parts) DeepCopy() Parts {
 	return Parts{Machine: p.Machine.DeepCopy(), Bootstrap: p.Bootstrap.DeepCopy(), Infrastructure: p.Infrastructure.DeepCopy()}
 }
 
-// Merge returns what the spec of an infrastructure machine becomes when it follows another template: what both templates say differently
+// Merge returns what the spec of an infrastructure machine becomes when it follows another template. What both templates say differently
 // changes, what the new one does not have any more goes, and all else stays, which is the provider's. was is the template that the machine
 // was made from, want the wanted one.
 func Merge(machine, was, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -71,8 +71,9 @@ func encode(spec map[string]any) []byte {
 
 // withSpec returns a copy of an object with another spec.
 func withSpec(object *unstructured.Unstructured, spec []byte) (*unstructured.Unstructured, error) {
-	// unstructured's own decoder reads whole numbers as such, as whoever reads objects of the API server.
-	read, err := runtime.Decode(unstructured.UnstructuredJSONScheme, append(append([]byte(`{"apiVersion":"v1","kind":"Spec","spec":`), spec...), '}'))
+	// unstructured's own decoder reads whole numbers as such, as clients of the API server do.
+	read, err := runtime.Decode(unstructured.UnstructuredJSONScheme,
+		append(append([]byte(`{"apiVersion":"v1","kind":"Spec","spec":`), spec...), '}'))
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
@@ -128,7 +129,8 @@ func Apply(current Parts, answer *runtimehooksv1.CanUpdateMachineResponse) (Part
 	for _, one := range []struct {
 		object **unstructured.Unstructured
 		patch  runtimehooksv1.Patch
-	}{{&machine, answer.MachinePatch}, {&after.Bootstrap, answer.BootstrapConfigPatch}, {&after.Infrastructure, answer.InfrastructureMachinePatch}} {
+	}{{&machine, answer.MachinePatch}, {&after.Bootstrap, answer.BootstrapConfigPatch},
+		{&after.Infrastructure, answer.InfrastructureMachinePatch}} {
 		if !one.patch.IsDefined() || *one.object == nil {
 			continue
 		}

@@ -44,7 +44,8 @@ func TestMerge(t *testing.T) {
 		{"a value changes", `{"cpu":2,"providerID":"p"}`, `{"cpu":2}`, `{"cpu":4}`, `{"cpu":4,"providerID":"p"}`},
 		{"a field comes", `{"providerID":"p"}`, `{}`, `{"disk":{"size":10}}`, `{"disk":{"size":10},"providerID":"p"}`},
 		{"a field goes", `{"cpu":2,"disk":{"size":10,"id":"d"}}`, `{"cpu":2,"disk":{"size":10}}`, `{"cpu":2}`, `{"cpu":2}`},
-		{"a part of a field goes, and the provider's stays", `{"disk":{"size":10,"id":"d"}}`, `{"disk":{"size":10}}`, `{"disk":{"kind":"ssd"}}`, `{"disk":{"id":"d","kind":"ssd"}}`},
+		{"a part of a field goes, and the provider's stays", `{"disk":{"size":10,"id":"d"}}`, `{"disk":{"size":10}}`, `{"disk":{"kind":"ssd"}}`,
+			`{"disk":{"id":"d","kind":"ssd"}}`},
 		{"a list is replaced", `{"nets":["a","b"]}`, `{"nets":["a","b"]}`, `{"nets":["c"]}`, `{"nets":["c"]}`},
 		{"a machine without a spec", ``, `{}`, `{"cpu":4}`, `{"cpu":4}`},
 		{"nothing", ``, `{}`, `{}`, `null`},
@@ -75,15 +76,23 @@ func TestApply(t *testing.T) {
 		err    string
 	}{
 		{name: "nothing", says: `v1 {"a":1} {"cpu":2}`},
-		{name: "merge", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{"spec":{"version":"v2"}}`), InfrastructureMachinePatch: patch("JSONMergePatch", `{"spec":{"cpu":4}}`)},
+		{name: "merge", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{"spec":{"version":"v2"}}`),
+			InfrastructureMachinePatch: patch("JSONMergePatch", `{"spec":{"cpu":4}}`)},
 			says: `v2 {"a":1} {"cpu":4}`},
-		{name: "patch", answer: runtimehooksv1.CanUpdateMachineResponse{BootstrapConfigPatch: patch("JSONPatch", `[{"op":"replace","path":"/spec/a","value":2}]`)}, says: `v1 {"a":2} {"cpu":2}`},
-		{name: "only specs count", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONMergePatch", `{"metadata":{"name":"y"},"status":{},"spec":{"cpu":3}}`)}, says: `v1 {"a":1} {"cpu":3}`},
-		{name: "all goes", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONMergePatch", `{"spec":null}`)}, says: `v1 {"a":1} {}`},
-		{name: "no such path", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONPatch", `[{"op":"replace","path":"/spec/ram","value":2}]`)}, err: "applying the extension's patch of the Box"},
-		{name: "no JSON", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{`)}, err: "patch of the Machine"},
-		{name: "no spec", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{"spec":{"version":{}}}`)}, err: "reading the Machine's spec"},
-		{name: "another type", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("Strategic", `{}`)}, err: `its type is "Strategic", and must be JSONPatch or JSONMergePatch`},
+		{name: "patch", answer: runtimehooksv1.CanUpdateMachineResponse{BootstrapConfigPatch: patch("JSONPatch",
+			`[{"op":"replace","path":"/spec/a","value":2}]`)}, says: `v1 {"a":2} {"cpu":2}`},
+		{name: "only specs count", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONMergePatch",
+			`{"metadata":{"name":"y"},"status":{},"spec":{"cpu":3}}`)}, says: `v1 {"a":1} {"cpu":3}`},
+		{name: "all goes", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONMergePatch", `{"spec":null}`)},
+			says: `v1 {"a":1} {}`},
+		{name: "no such path", answer: runtimehooksv1.CanUpdateMachineResponse{InfrastructureMachinePatch: patch("JSONPatch",
+			`[{"op":"replace","path":"/spec/ram","value":2}]`)}, err: "applying the extension's patch of the Box"},
+		{name: "no JSON", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{`)},
+			err: "patch of the Machine"},
+		{name: "no spec", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("JSONMergePatch", `{"spec":{"version":{}}}`)},
+			err: "reading the Machine's spec"},
+		{name: "another type", answer: runtimehooksv1.CanUpdateMachineResponse{MachinePatch: patch("Strategic", `{}`)},
+			err: `its type is "Strategic", and must be JSONPatch or JSONMergePatch`},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			current := Parts{Machine: &clusterv1.Machine{}, Bootstrap: box(t, "Script", `{"a":1}`), Infrastructure: box(t, "Box", `{"cpu":2}`)}
@@ -98,16 +107,19 @@ func TestApply(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if says := got.Machine.Spec.Version + " " + shown(t, got.Bootstrap) + " " + shown(t, got.Infrastructure); says != r.says || got.Infrastructure.GetName() != "x" {
+			if says := got.Machine.Spec.Version + " " + shown(t, got.Bootstrap) + " " + shown(t, got.Infrastructure); says != r.says ||
+				got.Infrastructure.GetName() != "x" {
 				t.Errorf("%s, want %s", says, r.says)
 			}
-			if says := current.Machine.Spec.Version + " " + shown(t, current.Bootstrap) + " " + shown(t, current.Infrastructure); says != `v1 {"a":1} {"cpu":2}` {
+			if says := current.Machine.Spec.Version + " " + shown(t, current.Bootstrap) + " " +
+				shown(t, current.Infrastructure); says != `v1 {"a":1} {"cpu":2}` {
 				t.Errorf("the current parts became %s", says)
 			}
 		})
 	}
 	without := Parts{Machine: &clusterv1.Machine{}, Infrastructure: box(t, "Box", `{}`)}
-	if got, err := Apply(without, &runtimehooksv1.CanUpdateMachineResponse{BootstrapConfigPatch: patch("JSONMergePatch", `{}`)}); err != nil || got.Bootstrap != nil {
+	if got, err := Apply(without, &runtimehooksv1.CanUpdateMachineResponse{BootstrapConfigPatch: patch("JSONMergePatch", `{}`)}); err != nil ||
+		got.Bootstrap != nil {
 		t.Errorf("a bootstrap object that is not there: %v, %v", got.Bootstrap, err)
 	}
 }
@@ -144,7 +156,9 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(data)
-	if strings.Contains(text, "Running") || strings.Contains(text, "uid") || strings.Count(text, `"a":"b"`) != 2 || !strings.Contains(text, `"cpu":2`) || !strings.Contains(text, `"cpu":4`) || strings.Contains(text, "bootstrapConfig") && !strings.Contains(text, `"bootstrapConfig":null`) {
+	if strings.Contains(text, "Running") || strings.Contains(text, "uid") || strings.Count(text, `"a":"b"`) != 2 ||
+		!strings.Contains(text, `"cpu":2`) || !strings.Contains(text, `"cpu":4`) || strings.Contains(text, "bootstrapConfig") &&
+		!strings.Contains(text, `"bootstrapConfig":null`) {
 		t.Error(text)
 	}
 }

@@ -30,7 +30,8 @@ func AnnotatedDrain(annotations map[string]string) (upgradev1.DrainSpec, error) 
 	}
 	seconds, err := strconv.ParseInt(given, 10, 32)
 	if err != nil || seconds < 1 || seconds > longestDrain {
-		return upgradev1.DrainSpec{}, fmt.Errorf("invalid annotation %s %q: must be a number of seconds from 1 to %d", upgradev1.DrainTimeoutAnnotation, given, longestDrain)
+		return upgradev1.DrainSpec{}, fmt.Errorf("invalid annotation %s %q: must be a number of seconds from 1 to %d",
+			upgradev1.DrainTimeoutAnnotation, given, longestDrain)
 	}
 	drain.TimeoutSeconds = ptr.To(int32(seconds))
 	return drain, nil
@@ -61,5 +62,6 @@ func DrainText(drain upgradev1.DrainSpec, only bool) string {
 	case policy == upgradev1.DrainRequired:
 		return fmt.Sprintf("Required: pods are evicted for at most %d s a node, which waits as long for room on other nodes", seconds)
 	}
-	return fmt.Sprintf("BestEffort: pods are evicted for at most %d s a node; a node whose pods have no room on other nodes is not drained", seconds)
+	return fmt.Sprintf("BestEffort: pods are evicted for at most %d s a node; a node whose pods have no room on other nodes is not drained",
+		seconds)
 }

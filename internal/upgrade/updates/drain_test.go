@@ -32,7 +32,8 @@ func TestAnnotatedDrain(t *testing.T) {
 		{map[string]string{timeout: "300s"}, "", 0, timeout + ` "300s"`},
 	} {
 		got, err := AnnotatedDrain(test.given)
-		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) || got.Policy != test.policy || ptr.Deref(got.TimeoutSeconds, 0) != test.seconds {
+		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) || got.Policy != test.policy ||
+			ptr.Deref(got.TimeoutSeconds, 0) != test.seconds {
 			t.Errorf("%v: %+v, %v", test.given, got, err)
 		}
 	}
@@ -46,8 +47,10 @@ func TestDrainText(t *testing.T) {
 		want  string
 	}{
 		{upgradev1.DrainSpec{}, true, "Never: pods stay"},
-		{upgradev1.DrainSpec{Policy: upgradev1.DrainBestEffort}, false, "BestEffort: pods are evicted for at most 300 s a node; a node whose pods have no room"},
-		{upgradev1.DrainSpec{Policy: upgradev1.DrainRequired, TimeoutSeconds: ptr.To[int32](60)}, false, "Required: pods are evicted for at most 60 s a node, which waits"},
+		{upgradev1.DrainSpec{Policy: upgradev1.DrainBestEffort}, false,
+			"BestEffort: pods are evicted for at most 300 s a node; a node whose pods have no room"},
+		{upgradev1.DrainSpec{Policy: upgradev1.DrainRequired, TimeoutSeconds: ptr.To[int32](60)}, false,
+			"Required: pods are evicted for at most 60 s a node, which waits"},
 		{upgradev1.DrainSpec{Policy: upgradev1.DrainRequired}, true, "Required: the node is not drained, as it is the only one"},
 	} {
 		if got := DrainText(test.drain, test.only); !strings.HasPrefix(got, test.want) {

@@ -1,6 +1,6 @@
-// Package updates knows the objects by which machines of a control plane are upgraded in place: which NodeUpgrade tells how far a machine
-// is, which objects are made, what they were made for, and how far all machines are. It decides from values alone, and has no client and no
-// clock. What happens on a node is known to packages upgradepod and steps, and when a machine's turn comes to package plan.
+// Package updates knows the objects by which machines of a control plane are upgraded in place. It knows which NodeUpgrade tells how far
+// a machine is, which objects are made, what they were made for, and how far all machines are. It decides from values alone, and has no
+// client and no clock. What happens on a node is known to packages upgradepod and steps, and when a machine's turn comes to package plan.
 package updates
 
 import (
@@ -30,10 +30,10 @@ type Seen struct {
 	Groups []upgradev1.ControlPlaneUpgrade
 }
 
-// Owned returns those of some ControlPlaneUpgrades that an object controls, by its UID. A label and a name in a spec prove nothing:
-// whoever may create a ControlPlaneUpgrade
-// writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its machines were brought
-// to.
+// Owned returns those of some ControlPlaneUpgrades that an object controls, by its UID. A label and a name in a spec prove nothing.
+// A user who may create a
+// ControlPlaneUpgrade writes them, and must neither pause a control plane's upgrade with another object than its own, nor name what its
+// machines were brought to.
 func Owned(groups []upgradev1.ControlPlaneUpgrade, by metav1.Object) []upgradev1.ControlPlaneUpgrade {
 	return slices.DeleteFunc(groups, func(u upgradev1.ControlPlaneUpgrade) bool { return !metav1.IsControlledBy(&u, by) })
 }
@@ -168,7 +168,8 @@ type Group struct {
 func (g Group) ControlPlaneUpgrade(machines []string) *upgradev1.ControlPlaneUpgrade {
 	made := &upgradev1.ControlPlaneUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name(g.Name, g.Goal), Namespace: g.Namespace, Labels: labels(g.Cluster, g.Name, g.Goal), OwnerReferences: []metav1.OwnerReference{g.Owner},
+			Name: name(g.Name, g.Goal), Namespace: g.Namespace, Labels: labels(g.Cluster, g.Name, g.Goal),
+			OwnerReferences: []metav1.OwnerReference{g.Owner},
 		},
 		Spec: upgradev1.ControlPlaneUpgradeSpec{
 			ControlPlane:         g.Ref,
@@ -188,7 +189,8 @@ func (g Group) NodeUpgrade(parent *upgradev1.ControlPlaneUpgrade, machine string
 	owner := metav1.NewControllerRef(parent, upgradev1.GroupVersion.WithKind("ControlPlaneUpgrade"))
 	made := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name(machine, g.Goal), Namespace: g.Namespace, Labels: labels(g.Cluster, g.Name, g.Goal), OwnerReferences: []metav1.OwnerReference{*owner},
+			Name: name(machine, g.Goal), Namespace: g.Namespace, Labels: labels(g.Cluster, g.Name, g.Goal),
+			OwnerReferences: []metav1.OwnerReference{*owner},
 		},
 		Spec: upgradev1.NodeUpgradeSpec{
 			Machine:           upgradev1.MachineReference{Name: machine},
@@ -288,12 +290,14 @@ func (s Seen) Status(of *upgradev1.ControlPlaneUpgrade, machines []Machine, paus
 // now; empty: none is.
 func describe(next *upgradev1.ControlPlaneUpgrade, underway string, paused bool) {
 	st, ready := &next.Status, *next.Status.Ready
-	progress := metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: upgradev1.Running, Message: cmp.Or(underway, "between two nodes")}
+	progress := metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionTrue, Reason: upgradev1.Running,
+		Message: cmp.Or(underway, "between two nodes")}
 	switch {
 	case ready:
 		progress.Status, progress.Reason, progress.Message = metav1.ConditionFalse, upgradev1.Done, ""
 	case len(st.Failures) > 0:
-		progress.Status, progress.Reason, progress.Message = metav1.ConditionFalse, upgradev1.Failed, st.Failures[0].Machine+": "+st.Failures[0].Message
+		progress.Status, progress.Reason, progress.Message = metav1.ConditionFalse, upgradev1.Failed, st.Failures[0].Machine+": "+
+			st.Failures[0].Message
 	case paused && underway == "":
 		progress.Status, progress.Reason, progress.Message = metav1.ConditionFalse, upgradev1.Paused, "a person holds it between two nodes"
 	}

@@ -20,7 +20,8 @@ func goalOf(version string) drift.Goal {
 	return drift.NewGoal(version, bootstrapv1.ClusterConfiguration{}, clusterv1.ContractVersionedObjectReference{Name: "template"})
 }
 
-var group = Group{Namespace: "default", Name: "demo-cp", Cluster: "demo", Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "cp"}, Goal: goalOf("v1.36.3")}
+var group = Group{Namespace: "default", Name: "demo-cp", Cluster: "demo", Owner: metav1.OwnerReference{Kind: "KubeadmControlPlane",
+	Name: "demo-cp", UID: "cp"}, Goal: goalOf("v1.36.3")}
 
 // parent is the ControlPlaneUpgrade of the group, for three machines.
 func parent() *upgradev1.ControlPlaneUpgrade {
@@ -45,15 +46,18 @@ func nodeOf(machine, reason string) upgradev1.NodeUpgrade {
 func TestMade(t *testing.T) {
 	p := parent()
 	u := group.NodeUpgrade(p, "m1", true)
-	if p.Name != "demo-cp-"+group.Goal.Hash() || u.Name != "m1-"+group.Goal.Hash() || !metav1.IsControlledBy(u, p) || p.OwnerReferences[0].UID != "cp" {
+	if p.Name != "demo-cp-"+group.Goal.Hash() || u.Name != "m1-"+group.Goal.Hash() || !metav1.IsControlledBy(u, p) ||
+		p.OwnerReferences[0].UID != "cp" {
 		t.Errorf("%+v\n%+v", p.ObjectMeta, u.ObjectMeta)
 	}
 	for _, o := range []metav1.Object{p, u} {
-		if got := o.GetLabels(); got[clusterv1.ClusterNameLabel] != "demo" || got[clusterv1.MachineControlPlaneNameLabel] != "demo-cp" || got[upgradev1.WantedLabel] != group.Goal.Hash() {
+		if got := o.GetLabels(); got[clusterv1.ClusterNameLabel] != "demo" || got[clusterv1.MachineControlPlaneNameLabel] != "demo-cp" ||
+			got[upgradev1.WantedLabel] != group.Goal.Hash() {
 			t.Errorf("%s: %v", o.GetName(), got)
 		}
 	}
-	if u.Spec.NodeType != upgradev1.ControlPlane || !*u.Spec.FirstNodeToBeUpgraded || u.Spec.KubernetesVersion != "v1.36.3" || group.NodeUpgrade(p, "m1", false).Spec.FirstNodeToBeUpgraded != nil {
+	if u.Spec.NodeType != upgradev1.ControlPlane || !*u.Spec.FirstNodeToBeUpgraded || u.Spec.KubernetesVersion != "v1.36.3" ||
+		group.NodeUpgrade(p, "m1", false).Spec.FirstNodeToBeUpgraded != nil {
 		t.Errorf("%+v", u.Spec)
 	}
 	if u.Spec.Kubelet.ExtraArgs != nil || u.Spec.Kubelet.RemovedArgs != nil {
@@ -67,7 +71,8 @@ func TestMade(t *testing.T) {
 		t.Errorf("%+v", files)
 	}
 	k := with.NodeUpgrade(p, "m1", true).Spec.Kubelet
-	if len(k.ExtraArgs) != 2 || k.ExtraArgs[0].Name != "v" || *k.ExtraArgs[0].Value != "4" || *k.ExtraArgs[1].Value != "" || len(k.RemovedArgs) != 1 || k.RemovedArgs[0] != "a" {
+	if len(k.ExtraArgs) != 2 || k.ExtraArgs[0].Name != "v" || *k.ExtraArgs[0].Value != "4" || *k.ExtraArgs[1].Value != "" ||
+		len(k.RemovedArgs) != 1 || k.RemovedArgs[0] != "a" {
 		t.Errorf("%+v", k)
 	}
 }
@@ -91,22 +96,36 @@ func TestFact(t *testing.T) {
 		goal drift.Goal
 		want plan.Update
 	}{
-		"not reported yet":         {nodeOf("m1", ""), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "it has not begun"}},
-		"waiting":                  {nodeOf("m1", upgradev1.WaitingForImages), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "WaitingForImages: its message"}},
-		"running":                  {nodeOf("m1", upgradev1.Running), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "its message"}},
-		"running, for another":     {nodeOf("m1", upgradev1.Running), goalOf("v1.36.4"), plan.Update{State: plan.UpdateUnderway, Message: "its message", Obsolete: true}},
-		"done":                     {nodeOf("m1", upgradev1.Done), group.Goal, plan.Update{State: plan.UpdateDone, Message: "Done: its message"}},
-		"failed":                   {nodeOf("m1", upgradev1.Failed), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
-		"rolled back":              {nodeOf("m1", upgradev1.RolledBack), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "RolledBack: its message"}},
-		"failed, being forgotten":  {going, group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "NodeUpgrade " + going.Name + " is being deleted"}},
-		"failed before the swap":   {swapped(upgradev1.Pending), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
-		"failed in the swap":       {swapped(upgradev1.Failed), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
-		"rolled back in the swap":  {swapped(upgradev1.RolledBack), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
-		"failed after the swap":    {swapped(upgradev1.Done), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message", Changed: true}},
-		"cut off in the swap":      {swapped(upgradev1.Interrupted), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message", Changed: true}},
-		"lost in the swap":         {swapped(upgradev1.Running), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message", Changed: true}},
-		"by hand":                  {byHand("v1.36.3", upgradev1.Running), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "its message"}},
-		"by hand, another version": {byHand("v1.36.4", upgradev1.Running), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "its message", Obsolete: true}},
+		"not reported yet": {nodeOf("m1", ""), group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "it has not begun"}},
+		"waiting": {nodeOf("m1", upgradev1.WaitingForImages), group.Goal,
+			plan.Update{State: plan.UpdateUnderway, Message: "WaitingForImages: its message"}},
+		"running": {nodeOf("m1", upgradev1.Running), group.Goal,
+			plan.Update{State: plan.UpdateUnderway, Message: "its message"}},
+		"running, for another": {nodeOf("m1", upgradev1.Running), goalOf("v1.36.4"),
+			plan.Update{State: plan.UpdateUnderway, Message: "its message", Obsolete: true}},
+		"done": {nodeOf("m1", upgradev1.Done), group.Goal, plan.Update{State: plan.UpdateDone, Message: "Done: its message"}},
+		"failed": {nodeOf("m1", upgradev1.Failed), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
+		"rolled back": {nodeOf("m1", upgradev1.RolledBack), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "RolledBack: its message"}},
+		"failed, being forgotten": {going, group.Goal, plan.Update{State: plan.UpdateUnderway, Message: "NodeUpgrade " + going.Name +
+			" is being deleted"}},
+		"failed before the swap": {swapped(upgradev1.Pending), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
+		"failed in the swap": {swapped(upgradev1.Failed), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
+		"rolled back in the swap": {swapped(upgradev1.RolledBack), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "Failed: its message"}},
+		"failed after the swap": {swapped(upgradev1.Done), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message",
+			Changed: true}},
+		"cut off in the swap": {swapped(upgradev1.Interrupted), group.Goal,
+			plan.Update{State: plan.UpdateFailed, Message: "Failed: its message", Changed: true}},
+		"lost in the swap": {swapped(upgradev1.Running), group.Goal, plan.Update{State: plan.UpdateFailed, Message: "Failed: its message",
+			Changed: true}},
+		"by hand": {byHand("v1.36.3", upgradev1.Running), group.Goal,
+			plan.Update{State: plan.UpdateUnderway, Message: "its message"}},
+		"by hand, another version": {byHand("v1.36.4", upgradev1.Running), group.Goal,
+			plan.Update{State: plan.UpdateUnderway, Message: "its message", Obsolete: true}},
 	} {
 		if got := Fact(&test.u, test.goal); got != test.want {
 			t.Errorf("%s: %+v, want %+v", name, got, test.want)
@@ -147,13 +166,16 @@ func TestVerified(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	verified := func(machine, reason string, after time.Duration, status metav1.ConditionStatus) upgradev1.NodeUpgrade {
 		u := nodeOf(machine, reason)
-		conditions.Set(&u, metav1.Condition{Type: string(steps.Verify), Status: status, Reason: upgradev1.Done, LastTransitionTime: metav1.NewTime(at.Add(after))})
-		conditions.Set(&u, metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done, LastTransitionTime: metav1.NewTime(at.Add(after + time.Hour))})
+		conditions.Set(&u, metav1.Condition{Type: string(steps.Verify), Status: status, Reason: upgradev1.Done,
+			LastTransitionTime: metav1.NewTime(at.Add(after))})
+		conditions.Set(&u, metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done,
+			LastTransitionTime: metav1.NewTime(at.Add(after + time.Hour))})
 		return u
 	}
 	seen := Seen{Nodes: []upgradev1.NodeUpgrade{
 		verified("m1", upgradev1.Done, 2*time.Second, metav1.ConditionTrue), verified("m1", upgradev1.Done, time.Second, metav1.ConditionTrue),
-		verified("m1", upgradev1.Running, 3*time.Second, metav1.ConditionTrue), verified("m1", upgradev1.Done, 4*time.Second, metav1.ConditionFalse),
+		verified("m1", upgradev1.Running, 3*time.Second, metav1.ConditionTrue), verified("m1", upgradev1.Done, 4*time.Second,
+			metav1.ConditionFalse),
 		verified("m2", upgradev1.Done, 5*time.Second, metav1.ConditionTrue), nodeOf("m3", upgradev1.Done),
 	}}
 	if found, noted := seen.Verified("m1"); !found.Equal(at.Add(2*time.Second)) || !noted.Equal(found.Add(time.Hour)) {
@@ -205,7 +227,8 @@ func TestOwned(t *testing.T) {
 		u    upgradev1.ControlPlaneUpgrade
 		want bool
 	}{
-		"its own": {paused(own), true}, "by hand": {byHand, false}, "another control plane's": {paused(another), false}, "no controller": {paused(plain), false},
+		"its own": {paused(own), true}, "by hand": {byHand, false}, "another control plane's": {paused(another), false},
+		"no controller": {paused(plain), false},
 	} {
 		s := Seen{Groups: Owned([]upgradev1.ControlPlaneUpgrade{test.u}, &metav1.ObjectMeta{UID: own.UID})}
 		if s.IsPaused() != test.want {
@@ -237,25 +260,32 @@ func TestStatus(t *testing.T) {
 		reason, message   string
 		failures          int
 	}{
-		"begun":               {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.Running)}, behind("m1", "m2", "m3"), false, 3, 0, upgradev1.Running, "m1: its message", 0},
-		"between two":         {nil, behind("m2", "m3"), false, 2, 1, upgradev1.Running, "between two nodes", 0},
-		"paused":              {nil, behind("m2", "m3"), true, 2, 1, upgradev1.Paused, "a person holds it between two nodes", 0},
-		"paused, one runs":    {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.Running)}, behind("m1", "m2", "m3"), true, 3, 0, upgradev1.Running, "m1: its message", 0},
-		"failed":              {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.RolledBack)}, behind("m1", "m2", "m3"), false, 3, 0, upgradev1.Failed, "m1: RolledBack: its message", 1},
-		"done":                {nil, behind(), false, 0, 3, upgradev1.Done, "", 0},
-		"done, one went":      {nil, behind()[1:], false, 0, 2, upgradev1.Done, "", 0},
-		"all of them went":    {nil, nil, false, 0, 0, upgradev1.Done, "", 0},
-		"another one's fails": {[]upgradev1.NodeUpgrade{nodeOf("later", upgradev1.Failed)}, behind("m1"), false, 1, 2, upgradev1.Running, "between two nodes", 0},
+		"begun": {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.Running)}, behind("m1", "m2", "m3"), false, 3, 0,
+			upgradev1.Running, "m1: its message", 0},
+		"between two": {nil, behind("m2", "m3"), false, 2, 1, upgradev1.Running, "between two nodes", 0},
+		"paused":      {nil, behind("m2", "m3"), true, 2, 1, upgradev1.Paused, "a person holds it between two nodes", 0},
+		"paused, one runs": {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.Running)}, behind("m1", "m2", "m3"), true, 3, 0, upgradev1.Running,
+			"m1: its message", 0},
+		"failed": {[]upgradev1.NodeUpgrade{nodeOf("m1", upgradev1.RolledBack)}, behind("m1", "m2", "m3"), false, 3, 0,
+			upgradev1.Failed, "m1: RolledBack: its message", 1},
+		"done":             {nil, behind(), false, 0, 3, upgradev1.Done, "", 0},
+		"done, one went":   {nil, behind()[1:], false, 0, 2, upgradev1.Done, "", 0},
+		"all of them went": {nil, nil, false, 0, 0, upgradev1.Done, "", 0},
+		"another one's fails": {[]upgradev1.NodeUpgrade{nodeOf("later", upgradev1.Failed)}, behind("m1"), false, 1, 2, upgradev1.Running,
+			"between two nodes", 0},
 	} {
 		p := parent()
 		got := Seen{Nodes: test.nodes}.Status(p, test.machines, test.paused)
 		p.Status = got
 		c := conditions.Get(p, upgradev1.Progressing)
-		if *got.RequireUpgrade != test.require || *got.Upgraded != test.upgraded || *got.Ready != (test.require == 0) || conditions.IsTrue(p, upgradev1.Completed) != *got.Ready ||
+		if *got.RequireUpgrade != test.require || *got.Upgraded != test.upgraded || *got.Ready != (test.require == 0) ||
+			conditions.IsTrue(p, upgradev1.Completed) != *got.Ready ||
 			c.Reason != test.reason || c.Message != test.message || len(got.Failures) != test.failures || got.ObservedGeneration != 1 {
 			t.Errorf("%s: %d behind, %d upgraded, %+v", name, *got.RequireUpgrade, *got.Upgraded, c)
 		}
-		if again := (Seen{Nodes: test.nodes}).Status(p, test.machines, test.paused); !conditions.Get(p, upgradev1.Progressing).LastTransitionTime.Equal(&again.Conditions[0].LastTransitionTime) && again.Conditions[0].Type == upgradev1.Progressing {
+		if again := (Seen{Nodes: test.nodes}).Status(p, test.machines, test.paused); !conditions.Get(p,
+			upgradev1.Progressing).LastTransitionTime.Equal(&again.Conditions[0].LastTransitionTime) &&
+			again.Conditions[0].Type == upgradev1.Progressing {
 			t.Errorf("%s: the time changes though nothing did", name)
 		}
 	}

@@ -198,7 +198,8 @@ func (d *decision) noteDrain() string {
 	return "; " + text
 }
 
-// waitFor waits for what is in the way, and gives up when that has been there for long: whoever follows an upgrade must see an end of it.
+// waitFor waits for what is in the way, and gives up when that has been there for long: a user who follows an upgrade must see an end of
+// it.
 func (d *decision) waitFor(o Obstacle) Outcome {
 	_, drain := Drain(d.Upgrade)
 	limits := map[string]time.Duration{
@@ -236,7 +237,7 @@ func (d *decision) failed() Outcome {
 	return Outcome{Action: MakePod, Again: SoonRunning, Retried: true}
 }
 
-// failedPod keeps the pod of an upgrade that has failed, which a person may want to see, until another try is asked for.
+// failedPod keeps the pod of an upgrade that has failed, which a person may want to see, until another try is requested.
 func (d *decision) failedPod() Outcome {
 	if d.Retry && d.Pod.DeletionTimestamp.IsZero() {
 		return Outcome{Action: DeletePod, Again: SoonRunning}
@@ -273,7 +274,8 @@ func (d *decision) look() Outcome {
 // late ends a step that took longer than its limit: with another pod, unless none of it has ever run.
 func (d *decision) late(p progress, limit time.Duration) Outcome {
 	if p.waiting != "" && !begunIn(p) {
-		return d.fail(upgradev1.Failed, p.at.Name, fmt.Sprintf("the pod did not start within %s: %s; nothing was changed on the node", limit, p.waiting))
+		return d.fail(upgradev1.Failed, p.at.Name, fmt.Sprintf("the pod did not start within %s: %s; nothing was changed on the node", limit,
+			p.waiting))
 	}
 	return d.another(p.at, fmt.Sprintf("it did not end within %s", limit))
 }
@@ -285,7 +287,8 @@ func begunIn(p progress) bool {
 
 // ended says how a step ended, and what can be done.
 func ended(p progress) string {
-	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.QuoteEnd(p.result.Message, longestMessage), "it said nothing"))
+	text := fmt.Sprintf("%s ended after %.1f s: %s", p.failed(), p.result.Seconds, cmp.Or(plaintext.QuoteEnd(p.result.Message, longestMessage),
+		"it said nothing"))
 	if p.result.Advice != "" {
 		text += "; " + p.result.Advice
 	}
@@ -297,7 +300,8 @@ func ended(p progress) string {
 func (d *decision) another(at steps.Step, why string) Outcome {
 	from := max(ptr.Deref(d.next.Status.RetriedAttempt, 1), 1)
 	if n := ptr.Deref(d.next.Status.Attempts, 0) - from + 1; n >= MostAttempts {
-		return d.fail(upgradev1.Failed, at.Name, fmt.Sprintf("the upgrader was cut off %d times, the last time because: %s; deleting the pod, or `quorate upgrade retry`, goes on", n, why))
+		return d.fail(upgradev1.Failed, at.Name, fmt.Sprintf("the upgrader was cut off %d times, the last time because: %s; deleting the pod, "+
+			"or `quorate upgrade retry`, goes on", n, why))
 	}
 	switch {
 	case d.Pod != nil:
@@ -328,7 +332,8 @@ func (d *decision) silent(why string) Outcome {
 	}
 	limit += silentTimeout
 	if !since.IsZero() && d.Now.Sub(since) > limit {
-		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
+		return d.fail(upgradev1.Failed, step, fmt.Sprintf("%s, and nothing was heard of the node for more than %s: see whether it runs; "+
+			"deleting the pod, or `quorate upgrade retry`, goes on", why, limit))
 	}
 	d.say(metav1.ConditionTrue, upgradev1.Running, cmp.Or(string(step), "the upgrader")+": "+why)
 	return Outcome{Again: SoonRunning}
@@ -351,7 +356,8 @@ func lastHeard(conditions []metav1.Condition) (since time.Time, underway []steps
 func (d *decision) complete() Outcome {
 	d.next.Status.Completed = ptr.To(true)
 	d.next.Status.FailedStep = ""
-	d.set(metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done, Message: "the node runs " + d.Upgrade.Spec.KubernetesVersion})
+	d.set(metav1.Condition{Type: upgradev1.Completed, Status: metav1.ConditionTrue, Reason: upgradev1.Done, Message: "the node runs " +
+		d.Upgrade.Spec.KubernetesVersion})
 	d.say(metav1.ConditionFalse, upgradev1.Done, "")
 	return Outcome{Action: CleanUp, Again: SoonWaiting}
 }

@@ -25,7 +25,8 @@ func upgradeOf(reason string, attempts int32) *upgradev1.NodeUpgrade {
 		Spec:       upgradev1.NodeUpgradeSpec{KubernetesVersion: "v1.36.3", NodeType: upgradev1.ControlPlane},
 	}
 	if reason != "" {
-		conditions.Set(u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionUnknown, Reason: reason, LastTransitionTime: ago(time.Minute)})
+		conditions.Set(u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionUnknown, Reason: reason,
+			LastTransitionTime: ago(time.Minute)})
 	}
 	if attempts > 0 {
 		u.Status.Attempts = ptr.To(attempts)
@@ -111,18 +112,21 @@ func TestDecide(t *testing.T) {
 		message string // a part of it
 		again   bool   // it is looked at again by itself
 	}{
-		"new":          {Facts{Upgrade: upgradeOf("", 0)}, MakePod, upgradev1.Running, "begins", true},
-		"new, paused":  {Facts{Upgrade: upgradeOf("", 0), Paused: true}, Nothing, upgradev1.Paused, "a person holds it", true},
-		"new, waiting": {Facts{Upgrade: upgradeOf("", 0), Obstacle: Obstacle{Reason: upgradev1.WaitingForNode, Message: "cp-2 first"}}, Nothing, upgradev1.WaitingForNode, "cp-2 first", true},
+		"new":         {Facts{Upgrade: upgradeOf("", 0)}, MakePod, upgradev1.Running, "begins", true},
+		"new, paused": {Facts{Upgrade: upgradeOf("", 0), Paused: true}, Nothing, upgradev1.Paused, "a person holds it", true},
+		"new, waiting": {Facts{Upgrade: upgradeOf("", 0), Obstacle: Obstacle{Reason: upgradev1.WaitingForNode, Message: "cp-2 first"}}, Nothing,
+			upgradev1.WaitingForNode, "cp-2 first", true},
 		"new, API away": {
 			Facts{Upgrade: upgradeOf("", 0), Unreachable: "refused"}, Nothing, upgradev1.WaitingForMachine, "does not answer: refused", true,
 		},
 		"waiting for images": {
-			Facts{Upgrade: waitingFor(upgradev1.WaitingForImages, imagesTimeout-time.Second), Obstacle: Obstacle{Reason: upgradev1.WaitingForImages}},
+			Facts{Upgrade: waitingFor(upgradev1.WaitingForImages, imagesTimeout-time.Second),
+				Obstacle: Obstacle{Reason: upgradev1.WaitingForImages}},
 			Nothing, upgradev1.WaitingForImages, "", true,
 		},
 		"waiting for images for too long": {
-			Facts{Upgrade: waitingFor(upgradev1.WaitingForImages, imagesTimeout+time.Second), Obstacle: Obstacle{Reason: upgradev1.WaitingForImages, Message: "pulling"}},
+			Facts{Upgrade: waitingFor(upgradev1.WaitingForImages, imagesTimeout+time.Second), Obstacle: Obstacle{Reason: upgradev1.WaitingForImages,
+				Message: "pulling"}},
 			Nothing, upgradev1.Failed, "pulling, for more than", true,
 		},
 		"another node may take its time": {
@@ -130,56 +134,93 @@ func TestDecide(t *testing.T) {
 			Nothing, upgradev1.WaitingForNode, "", true,
 		},
 		"impossible": {
-			Facts{Upgrade: upgradeOf("", 0), Obstacle: Obstacle{Reason: upgradev1.Failed, Message: "two minors", Final: true}}, Nothing, upgradev1.Failed, "two minors", true,
+			Facts{Upgrade: upgradeOf("", 0), Obstacle: Obstacle{Reason: upgradev1.Failed, Message: "two minors", Final: true}}, Nothing,
+			upgradev1.Failed, "two minors", true,
 		},
 		"impossible, never had a pod": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 0)}, Nothing, upgradev1.Failed, "", false},
 
-		"running":             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "r")}, Nothing, upgradev1.Running, "Copy, Images, Render, Backup: prepares", true},
-		"running, paused":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true, Pod: podOf(t, 1, running, "ddddr")}, Nothing, upgradev1.Running, "Swap: hands over", true},
-		"image not there":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodPending, "w")}, Nothing, upgradev1.Running, "Copy, Images, Render, Backup: ErrImagePull: no such image", true},
-		"image never there":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, corev1.PodPending, "w"), time.Hour)}, Nothing, upgradev1.Failed, "did not start within 10m0s: ErrImagePull", true},
-		"all done":            {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodSucceeded, "ddddddd")}, CleanUp, upgradev1.Done, "", true},
-		"all done, some were": {Facts{Upgrade: upgradeOf(upgradev1.Running, 2), Pod: podOf(t, 2, running, "sssssds")}, CleanUp, upgradev1.Done, "", true},
-		"the last one ended, the pod does not say so": {Facts{Upgrade: upgradeOf(upgradev1.Running, 2), Pod: podOf(t, 2, corev1.PodPending, "ssssssd")}, CleanUp, upgradev1.Done, "", true},
-		"failed":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddf")}, Nothing, upgradev1.Failed, "Render ended after 1.5 s: its output; look there; deleting the pod", true},
-		"rolled back":      {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddb")}, Nothing, upgradev1.RolledBack, "Swap ended", true},
-		"killed":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap: it was cut off; it is begun again", true},
-		"cannot begin":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "x")}, DeletePod, upgradev1.Running, "Copy: exec /upgrader: no such file; it is begun again", true},
-		"killed, not over": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "ddddk")}, Nothing, upgradev1.Running, "Swap", true},
-		"killed 4 times":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 4), Pod: podOf(t, 4, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap", true},
-		"killed 5 times":   {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed, "cut off 5 times", true},
+		"running": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "r")}, Nothing, upgradev1.Running,
+			"Copy, Images, Render, Backup: prepares", true},
+		"running, paused": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true, Pod: podOf(t, 1, running, "ddddr")}, Nothing,
+			upgradev1.Running, "Swap: hands over", true},
+		"image not there": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodPending, "w")}, Nothing,
+			upgradev1.Running, "Copy, Images, Render, Backup: ErrImagePull: no such image", true},
+		"image never there": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, corev1.PodPending, "w"), time.Hour)},
+			Nothing, upgradev1.Failed, "did not start within 10m0s: ErrImagePull", true},
+		"all done": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, corev1.PodSucceeded, "ddddddd")}, CleanUp,
+			upgradev1.Done, "", true},
+		"all done, some were": {Facts{Upgrade: upgradeOf(upgradev1.Running, 2), Pod: podOf(t, 2, running, "sssssds")},
+			CleanUp, upgradev1.Done, "", true},
+		"the last one ended, the pod does not say so": {Facts{Upgrade: upgradeOf(upgradev1.Running, 2),
+			Pod: podOf(t, 2, corev1.PodPending, "ssssssd")}, CleanUp, upgradev1.Done, "", true},
+		"failed": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddf")}, Nothing, upgradev1.Failed,
+			"Render ended after 1.5 s: its output; look there; deleting the pod", true},
+		"rolled back": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddb")}, Nothing, upgradev1.RolledBack,
+			"Swap ended", true},
+		"killed": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddk")}, DeletePod, upgradev1.Running,
+			"Swap: it was cut off; it is begun again", true},
+		"cannot begin": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "x")}, DeletePod, upgradev1.Running,
+			"Copy: exec /upgrader: no such file; it is begun again", true},
+		"killed, not over": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, running, "ddddk")}, Nothing, upgradev1.Running,
+			"Swap", true},
+		"killed 4 times": {Facts{Upgrade: upgradeOf(upgradev1.Running, 4), Pod: podOf(t, 4, failed, "ddddk")}, DeletePod, upgradev1.Running,
+			"Swap", true},
+		"killed 5 times": {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed,
+			"cut off 5 times", true},
 		"killed 5 times, tried again since": {
-			Facts{Upgrade: retried(upgradeOf(upgradev1.Running, 6), 4), Pod: podOf(t, 6, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap", true,
+			Facts{Upgrade: retried(upgradeOf(upgradev1.Running, 6), 4), Pod: podOf(t, 6, failed, "ddddk")}, DeletePod, upgradev1.Running, "Swap",
+			true,
 		},
-		"the status is lost, the pod knows": {Facts{Upgrade: upgradeOf("", 0), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed, "cut off 5 times", true},
-		"hangs":                             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "r"), 61*time.Minute)}, DeletePod, upgradev1.Running, "did not end within 1h0m0s", true},
-		"hangs 5 times":                     {Facts{Upgrade: upgradeOf(upgradev1.Running, 5), Pod: hanging(podOf(t, 5, running, "r"), 61*time.Minute)}, Nothing, upgradev1.Failed, "did not end within", true},
-		"slow images":                       {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "r"), 59*time.Minute)}, Nothing, upgradev1.Running, "Images", true},
-		"slow images before":                {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: older(podOf(t, 1, running, "ddddr"), 20*time.Minute)}, Nothing, upgradev1.Running, "Swap", true},
-		"hangs in the exchange":             {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: hanging(podOf(t, 1, running, "ddddr"), 8*time.Minute)}, DeletePod, upgradev1.Running, "Swap: it did not end within 7m0s", true},
-		"killed between two":                {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "dddddk")}, DeletePod, upgradev1.Running, "Finish: it was cut off; it is begun again", true},
-		"killed after the first of two":     {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddddk")}, DeletePod, upgradev1.Running, "Verify: it was cut off; it is begun again", true},
-		"the pod is gone":                   {Facts{Upgrade: upgradeOf(upgradev1.Running, 1)}, MakePod, upgradev1.Running, "the pod is gone", true},
-		"the pod is gone, paused":           {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true}, Nothing, upgradev1.Paused, "no other is made", true},
-		"the pod goes":                      {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: going(podOf(t, 1, failed, "ddddk"), time.Second)}, Nothing, upgradev1.Running, "is being deleted", true},
-		"the pod does not go":               {Facts{Upgrade: waitingSince(upgradeOf(upgradev1.Running, 1)), Pod: going(hanging(podOf(t, 1, failed, "ddddk"), time.Hour), time.Hour)}, Nothing, upgradev1.Failed, "nothing was heard", true},
+		"the status is lost, the pod knows": {Facts{Upgrade: upgradeOf("", 0), Pod: podOf(t, 5, failed, "ddddk")}, Nothing, upgradev1.Failed,
+			"cut off 5 times", true},
+		"hangs": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1),
+			Pod: hanging(podOf(t, 1, running, "r"), 61*time.Minute)}, DeletePod, upgradev1.Running, "did not end within 1h0m0s", true},
+		"hangs 5 times": {Facts{Upgrade: upgradeOf(upgradev1.Running, 5),
+			Pod: hanging(podOf(t, 5, running, "r"), 61*time.Minute)}, Nothing, upgradev1.Failed, "did not end within", true},
+		"slow images": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1),
+			Pod: hanging(podOf(t, 1, running, "r"), 59*time.Minute)}, Nothing, upgradev1.Running, "Images", true},
+		"slow images before": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1),
+			Pod: older(podOf(t, 1, running, "ddddr"), 20*time.Minute)}, Nothing, upgradev1.Running, "Swap", true},
+		"hangs in the exchange": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1),
+			Pod: hanging(podOf(t, 1, running, "ddddr"), 8*time.Minute)}, DeletePod, upgradev1.Running, "Swap: it did not end within 7m0s", true},
+		"killed between two": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "dddddk")}, DeletePod,
+			upgradev1.Running, "Finish: it was cut off; it is begun again", true},
+		"killed after the first of two": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: podOf(t, 1, failed, "ddddddk")}, DeletePod,
+			upgradev1.Running, "Verify: it was cut off; it is begun again", true},
+		"the pod is gone": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1)}, MakePod, upgradev1.Running, "the pod is gone", true},
+		"the pod is gone, paused": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Paused: true}, Nothing, upgradev1.Paused, "no other is made",
+			true},
+		"the pod goes": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Pod: going(podOf(t, 1, failed, "ddddk"), time.Second)}, Nothing,
+			upgradev1.Running, "is being deleted", true},
+		"the pod does not go": {Facts{Upgrade: waitingSince(upgradeOf(upgradev1.Running, 1)),
+			Pod: going(hanging(podOf(t, 1, failed, "ddddk"), time.Hour), time.Hour)}, Nothing, upgradev1.Failed, "nothing was heard", true},
 		"the Machine goes meanwhile": {
-			Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Obstacle: Obstacle{Reason: upgradev1.Failed, Message: "Machine cp-1 is being deleted", Final: true}}, Nothing, upgradev1.Failed, "being deleted", true,
+			Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Obstacle: Obstacle{Reason: upgradev1.Failed, Message: "Machine cp-1 is being deleted",
+				Final: true}}, Nothing, upgradev1.Failed, "being deleted", true,
 		},
-		"API away, as on a single node": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Unreachable: "refused"}, Nothing, upgradev1.Running, "does not answer (refused)", true},
-		"API away for long":             {Facts{Upgrade: silentFor(upgradeOf(upgradev1.Running, 1), steps.Swap, 10*time.Minute), Unreachable: "refused"}, Nothing, upgradev1.Failed, "nothing was heard of the node for more than 9m0s", true},
-		"API away, not yet for long":    {Facts{Upgrade: silentFor(upgradeOf(upgradev1.Running, 1), steps.Swap, 8*time.Minute), Unreachable: "refused"}, Nothing, upgradev1.Running, "Swap: the API server", true},
+		"API away, as on a single node": {Facts{Upgrade: upgradeOf(upgradev1.Running, 1), Unreachable: "refused"}, Nothing, upgradev1.Running,
+			"does not answer (refused)", true},
+		"API away for long": {Facts{Upgrade: silentFor(upgradeOf(upgradev1.Running, 1), steps.Swap, 10*time.Minute),
+			Unreachable: "refused"}, Nothing, upgradev1.Failed, "nothing was heard of the node for more than 9m0s", true},
+		"API away, not yet for long": {Facts{Upgrade: silentFor(upgradeOf(upgradev1.Running, 1), steps.Swap, 8*time.Minute),
+			Unreachable: "refused"}, Nothing, upgradev1.Running, "Swap: the API server", true},
 
-		"failed, the pod is there":      {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Pod: podOf(t, 1, failed, "f")}, Nothing, upgradev1.Failed, "", true},
-		"failed, the pod was deleted":   {Facts{Upgrade: upgradeOf(upgradev1.RolledBack, 1)}, MakePod, upgradev1.Running, "begins again", true},
-		"failed, API away":              {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Unreachable: "refused"}, Nothing, upgradev1.Failed, "", true},
-		"failed, deleted, paused":       {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Paused: true}, Nothing, upgradev1.Failed, "", true},
-		"failed, deleted, not alone":    {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Obstacle: Obstacle{Reason: upgradev1.WaitingForNode}}, Nothing, upgradev1.Failed, "", true},
-		"failed, retry":                 {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true, Pod: podOf(t, 1, failed, "f")}, DeletePod, upgradev1.Failed, "", true},
-		"failed, retry, the pod goes":   {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true, Pod: going(podOf(t, 1, failed, "f"), time.Second)}, Nothing, upgradev1.Failed, "", true},
-		"failed, retry, the pod went":   {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true}, MakePod, upgradev1.Running, "", true},
-		"impossible, retry":             {Facts{Upgrade: upgradeOf(upgradev1.Failed, 0), Retry: true}, MakePod, upgradev1.Running, "", true},
-		"a pod that is somebody else's": {Facts{Upgrade: upgradeOf("", 0), Pod: &corev1.Pod{}}, Nothing, upgradev1.Failed, "none of the upgrader's", true},
+		"failed, the pod is there": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Pod: podOf(t, 1, failed, "f")}, Nothing,
+			upgradev1.Failed, "", true},
+		"failed, the pod was deleted": {Facts{Upgrade: upgradeOf(upgradev1.RolledBack, 1)}, MakePod, upgradev1.Running, "begins again", true},
+		"failed, API away": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Unreachable: "refused"}, Nothing, upgradev1.Failed, "",
+			true},
+		"failed, deleted, paused": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Paused: true}, Nothing, upgradev1.Failed, "", true},
+		"failed, deleted, not alone": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Obstacle: Obstacle{Reason: upgradev1.WaitingForNode}},
+			Nothing, upgradev1.Failed, "", true},
+		"failed, retry": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true, Pod: podOf(t, 1, failed, "f")}, DeletePod,
+			upgradev1.Failed, "", true},
+		"failed, retry, the pod goes": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true,
+			Pod: going(podOf(t, 1, failed, "f"), time.Second)}, Nothing, upgradev1.Failed, "", true},
+		"failed, retry, the pod went": {Facts{Upgrade: upgradeOf(upgradev1.Failed, 1), Retry: true}, MakePod, upgradev1.Running, "", true},
+		"impossible, retry":           {Facts{Upgrade: upgradeOf(upgradev1.Failed, 0), Retry: true}, MakePod, upgradev1.Running, "", true},
+		"a pod that is somebody else's": {Facts{Upgrade: upgradeOf("", 0), Pod: &corev1.Pod{}}, Nothing, upgradev1.Failed,
+			"none of the upgrader's", true},
 	} {
 		test.facts.Now = now
 		before := test.facts.Upgrade.DeepCopy()
@@ -187,11 +228,13 @@ func TestDecide(t *testing.T) {
 		after := before.DeepCopy()
 		after.Status = o.Status
 		c := conditions.Get(after, upgradev1.Progressing)
-		if c == nil || o.Action != test.action || c.Reason != test.reason || !strings.Contains(c.Message, test.message) || (o.Again > 0) != test.again {
+		if c == nil || o.Action != test.action || c.Reason != test.reason || !strings.Contains(c.Message, test.message) ||
+			(o.Again > 0) != test.again {
 			t.Errorf("%s: %q, again %s, %+v", name, o.Action, o.Again, c)
 			continue
 		}
-		if done := ptr.Deref(o.Status.Completed, false); done != (test.reason == upgradev1.Done) || done != conditions.IsTrue(after, upgradev1.Completed) {
+		if done := ptr.Deref(o.Status.Completed, false); done != (test.reason == upgradev1.Done) ||
+			done != conditions.IsTrue(after, upgradev1.Completed) {
 			t.Errorf("%s: completed is %t: %+v", name, done, o.Status)
 		}
 		if !conditionsEqual(before, test.facts.Upgrade) {
@@ -228,7 +271,8 @@ func waitingSince(u *upgradev1.NodeUpgrade) *upgradev1.NodeUpgrade {
 
 func silentFor(u *upgradev1.NodeUpgrade, step steps.Name, since time.Duration) *upgradev1.NodeUpgrade {
 	u.Status.Conditions[0].LastTransitionTime = ago(since)
-	u.Status.Conditions = append(u.Status.Conditions, metav1.Condition{Type: string(step), Reason: upgradev1.Running, LastTransitionTime: ago(since)})
+	u.Status.Conditions = append(u.Status.Conditions, metav1.Condition{Type: string(step), Reason: upgradev1.Running,
+		LastTransitionTime: ago(since)})
 	return u
 }
 
@@ -292,7 +336,8 @@ func TestSeries(t *testing.T) {
 		t.Errorf("who was cut off may have come further than is known: %+v", c)
 	}
 	look(podOf(t, 2, corev1.PodPending, "ssk"), false, Nothing, Active)
-	if c := condition(steps.Copy); c.Reason != upgradev1.Done || !strings.Contains(c.Message, "took 1.5 s:\nits output") || !c.LastTransitionTime.Equal(ptr.To(ago(8500*time.Millisecond))) {
+	if c := condition(steps.Copy); c.Reason != upgradev1.Done || !strings.Contains(c.Message, "took 1.5 s:\nits output") ||
+		!c.LastTransitionTime.Equal(ptr.To(ago(8500*time.Millisecond))) {
 		t.Errorf("what the first pod did is forgotten: %+v", c)
 	}
 	look(podOf(t, 2, corev1.PodPending, "ssssr"), false, Nothing, Active)
@@ -361,7 +406,8 @@ func TestUndone(t *testing.T) {
 		u = u.DeepCopy()
 		u.Status = o.Status
 		c := conditions.Get(u, string(steps.Swap))
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != upgradev1.RolledBack || !strings.Contains(c.Message, "because of Finish") {
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != upgradev1.RolledBack ||
+			!strings.Contains(c.Message, "because of Finish") {
 			t.Errorf("attempt %d: %+v", attempt+1, c)
 		}
 		if finish := conditions.Get(u, string(steps.Finish)); attempt == 0 && finish.Reason != upgradev1.RolledBack {

@@ -141,7 +141,8 @@ func Pod(u *upgradev1.NodeUpgrade, wanted steps.Wanted, list []steps.Step, image
 		return nil, fmt.Errorf("NodeUpgrade %s has no steps", u.Name)
 	}
 	last := len(containers) - 1
-	waits := max(int64(wanted.DrainTimeoutSeconds), steps.DefaultDrainTimeout) + 2*max(int64(wanted.VerifyTimeoutSeconds), steps.DefaultVerifyTimeout)
+	waits := max(int64(wanted.DrainTimeoutSeconds), steps.DefaultDrainTimeout) + 2*max(int64(wanted.VerifyTimeoutSeconds),
+		steps.DefaultVerifyTimeout)
 	pod := &corev1.Pod{ObjectMeta: meta(u), Spec: corev1.PodSpec{
 		NodeName:                      wanted.Node,
 		InitContainers:                containers[:last],

@@ -17,7 +17,8 @@ import (
 func TestPod(t *testing.T) {
 	u := upgradeOf("", 0)
 	u.Spec.FirstNodeToBeUpgraded, u.Spec.VerifyTimeoutSeconds = ptr.To(true), ptr.To(int32(60))
-	u.Spec.Kubelet = upgradev1.NodeUpgradeKubelet{ExtraArgs: []upgradev1.KubeletArgument{{Name: "v", Value: ptr.To("4")}}, RemovedArgs: []string{"max-pods"}}
+	u.Spec.Kubelet = upgradev1.NodeUpgradeKubelet{ExtraArgs: []upgradev1.KubeletArgument{{Name: "v", Value: ptr.To("4")}},
+		RemovedArgs: []string{"max-pods"}}
 	wanted := Wanted(u, Environment{Node: "n1", StackedEtcd: true, Brings: steps.Brings{Containerd: "v2.4.2"}}, 3)
 	list, err := steps.List(steps.Node{KubeletVersion: "v1.35.4", Runtime: "containerd://2.4.2"}, wanted)
 	if err != nil {
@@ -28,8 +29,10 @@ func TestPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := pod.Spec
-	if spec.NodeName != "n1" || !spec.HostPID || !spec.HostNetwork || spec.RestartPolicy != corev1.RestartPolicyNever || spec.PriorityClassName != "system-node-critical" ||
-		len(spec.Tolerations) != 1 || spec.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) || *spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" {
+	if spec.NodeName != "n1" || !spec.HostPID || !spec.HostNetwork || spec.RestartPolicy != corev1.RestartPolicyNever ||
+		spec.PriorityClassName != "system-node-critical" ||
+		len(spec.Tolerations) != 1 || spec.Tolerations[0] != (corev1.Toleration{Operator: corev1.TolerationOpExists}) ||
+		*spec.AutomountServiceAccountToken || spec.ServiceAccountName != "" {
 		t.Errorf("%+v", spec)
 	}
 	var names []string
@@ -51,13 +54,15 @@ func TestPod(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 || len(spec.InitContainers) != 2 {
+	if got := strings.Join(names, " "); got != "copy images render backup handover swap finish verify" || len(spec.Containers) != 1 ||
+		len(spec.InitContainers) != 2 {
 		t.Errorf("the steps are %s", got)
 	}
 	if !reflect.DeepEqual(wanted, steps.Wanted{
-		ID: "uid", Attempt: 3, Node: "n1", Pod: Name(u), Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true, VerifyTimeoutSeconds: 60,
-		Brings:  steps.Brings{Containerd: "v2.4.2"},
-		Kubelet: steps.KubeletArguments{ExtraArgs: []steps.Argument{{Name: "v", Value: "4"}}, RemovedArgs: []string{"max-pods"}},
+		ID: "uid", Attempt: 3, Node: "n1", Pod: Name(u), Type: steps.ControlPlane, KubernetesVersion: "v1.36.3", First: true, StackedEtcd: true,
+		VerifyTimeoutSeconds: 60,
+		Brings:               steps.Brings{Containerd: "v2.4.2"},
+		Kubelet:              steps.KubeletArguments{ExtraArgs: []steps.Argument{{Name: "v", Value: "4"}}, RemovedArgs: []string{"max-pods"}},
 	}) {
 		t.Errorf("%+v", wanted)
 	}
@@ -112,14 +117,16 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := Files(u, [][]byte{[]byte("hunter0"), []byte("hunter1")})
-	if held.Name != Name(u) || held.Namespace != pod.Namespace || !*held.Immutable || len(held.Data) != 2 || string(held.Data[steps.FileKey(1)]) != "hunter1" {
+	if held.Name != Name(u) || held.Namespace != pod.Namespace || !*held.Immutable || len(held.Data) != 2 ||
+		string(held.Data[steps.FileKey(1)]) != "hunter1" {
 		t.Errorf("%+v", held)
 	}
 	if v := pod.Spec.Volumes; len(v) != 1 || v[0].Secret.SecretName != held.Name || *v[0].Secret.DefaultMode != 0o400 {
 		t.Errorf("%+v", v)
 	}
 	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
-		if (len(c.VolumeMounts) == 1) != (c.Name == "prepare") || len(c.VolumeMounts) == 1 && (c.VolumeMounts[0].MountPath != steps.FilesDir || !c.VolumeMounts[0].ReadOnly || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name) {
+		if (len(c.VolumeMounts) == 1) != (c.Name == "prepare") || len(c.VolumeMounts) == 1 && (c.VolumeMounts[0].MountPath != steps.FilesDir ||
+			!c.VolumeMounts[0].ReadOnly || c.VolumeMounts[0].Name != pod.Spec.Volumes[0].Name) {
 			t.Errorf("%s: %+v", c.Name, c.VolumeMounts)
 		}
 	}

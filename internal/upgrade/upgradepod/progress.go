@@ -42,7 +42,7 @@ type progress struct {
 	result steps.Result
 	// ended: no container of the pod runs any more, or ever will. completed: all steps succeeded.
 	ended, completed bool
-	// why says what the kubelet has to say of the pod's end.
+	// why returns what the kubelet reports about the pod's end.
 	why string
 }
 
@@ -67,7 +67,7 @@ func observe(pod *corev1.Pod) progress {
 	return p
 }
 
-// undoSwap notes that what the swap did was undone, also where a step after it failed: whoever reads its condition wants to know what runs
+// undoSwap notes that what the swap did was undone, also where a step after it failed: a reader of its condition wants to know what runs
 // on the node.
 func (p *progress) undoSwap() {
 	for i := range p.conditions {
@@ -166,7 +166,8 @@ func stepCondition(step steps.Step, state corev1.ContainerState, result steps.Re
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.RolledBack
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, upgradev1.Interrupted
-		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode, plaintext.Quote(ended.Reason, longestMessage))
+		c.Message = fmt.Sprintf("%s; it was cut off with exit code %d %s", step.Does, ended.ExitCode,
+			plaintext.Quote(ended.Reason, longestMessage))
 		result.Message = outside(ended.Message) // of a container that could not even begin, the runtime's words
 	}
 	if result.Message != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a container may take to end by itself: an API server that closes all its watches takes up to a minute, in which it
-// serves nobody.
+// serves no client.
 const patience = 2 * time.Second
 
 // endTimeout is how long a container that was killed may take to be gone.
@@ -60,7 +60,8 @@ func (s service) componentProcesses(ctx context.Context, nodeName string) ([]int
 		return nil, err
 	}
 	for _, component := range components {
-		ask = append(ask, fmt.Sprintf(`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
+		ask = append(ask, fmt.Sprintf(
+			`labels."io.kubernetes.pod.namespace"==kube-system,labels."io.kubernetes.container.name"==%s,labels."io.kubernetes.pod.name"==%s-%s`,
 			component, component, nodeName))
 	}
 	var ids, tasks string

@@ -145,7 +145,8 @@ func evict(ctx context.Context, a *api, p *corev1.Pod) (why string, err error) {
 		// A pod that has this name by then is another one.
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
 	}
-	err = a.send(ctx, http.MethodPost, "/api/v1/namespaces/"+url.PathEscape(p.Namespace)+"/pods/"+url.PathEscape(p.Name)+"/eviction", eviction, nil)
+	err = a.send(ctx, http.MethodPost, "/api/v1/namespaces/"+url.PathEscape(p.Namespace)+"/pods/"+url.PathEscape(p.Name)+"/eviction", eviction,
+		nil)
 	answer, refused := errors.AsType[*statusError](err)
 	switch {
 	case err == nil || hasStatus(err, http.StatusNotFound) || hasStatus(err, http.StatusConflict):

@@ -142,21 +142,24 @@ func TestDrain(t *testing.T) {
 		"a budget opens":       {map[string]int{"web": 2}, steps.DrainRequired, 0, false, want{"the node is drained", "", "bare ran web", "id"}},
 		"the Node was changed": {nil, steps.DrainRequired, 2, false, want{"the node is drained", "", "web bare ran", "id"}},
 		"a person cordoned":    {nil, steps.DrainRequired, 0, true, want{"the node is drained", "", "web bare ran", ""}},
-		"a budget stays shut":  {map[string]int{"web": -1}, steps.DrainRequired, 0, false, want{"", "default/web (it may not be evicted: the disruption budget needs it) have not left", "bare ran", ""}},
-		"that is no matter":    {map[string]int{"web": -1}, steps.DrainBestEffort, 0, false, want{"not all pods have left", "", "bare ran", "id"}},
+		"a budget stays shut": {map[string]int{"web": -1}, steps.DrainRequired, 0, false,
+			want{"", "default/web (it may not be evicted: the disruption budget needs it) have not left", "bare ran", ""}},
+		"that is no matter": {map[string]int{"web": -1}, steps.DrainBestEffort, 0, false, want{"not all pods have left", "", "bare ran", "id"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &server{T: t, pods: podsOf(), keeps: test.keeps, conflicts: test.conflicts}
 			s.node.Name, s.node.ResourceVersion, s.node.Spec.Unschedulable = "n1", "7", test.cordoned
 			n := &node{out: io.Discard, wanted: steps.Wanted{ID: "id", Node: "n1", Drain: test.policy, DrainTimeoutSeconds: 1}}
 			said, err := n.drainOver(t.Context(), s.open(), time.Millisecond)
-			if !strings.HasPrefix(said, test.want.says) || (err == nil) != (test.want.fails == "") || err != nil && !strings.Contains(err.Error(), test.want.fails) {
+			if !strings.HasPrefix(said, test.want.says) || (err == nil) != (test.want.fails == "") || err != nil &&
+				!strings.Contains(err.Error(), test.want.fails) {
 				t.Errorf("%q, %v", said, err)
 			}
 			if got := strings.Join(s.evicted, " "); got != test.want.evicted {
 				t.Errorf("%s were evicted", got)
 			}
-			if got := s.node.Annotations[steps.CordonedAnnotation]; got != test.want.cordonedBy || s.node.Spec.Unschedulable != (got != "" || test.cordoned) {
+			if got := s.node.Annotations[steps.CordonedAnnotation]; got != test.want.cordonedBy ||
+				s.node.Spec.Unschedulable != (got != "" || test.cordoned) {
 				t.Errorf("%+v", s.node)
 			}
 		})
@@ -199,7 +202,8 @@ func TestDrainRights(t *testing.T) {
 	}
 	env := &envtest.Environment{}
 	arguments := env.ControlPlane.GetAPIServer().Configure()
-	arguments.Set("authorization-mode", "Node", "RBAC").Set("enable-admission-plugins", "NodeRestriction").Set("disable-admission-plugins", "ServiceAccount")
+	arguments.Set("authorization-mode", "Node", "RBAC").Set("enable-admission-plugins", "NodeRestriction").Set("disable-admission-plugins",
+		"ServiceAccount")
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -207,10 +211,13 @@ func TestDrainRights(t *testing.T) {
 	t.Cleanup(func() { _ = env.Stop() })
 	admin := kubernetes.NewForConfigOrDie(config)
 	for _, name := range []string{"n1", "n2"} {
-		if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + name}, Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "i"}}, TerminationGracePeriodSeconds: ptr.To(int64(0))}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "on-" + name},
+			Spec: corev1.PodSpec{NodeName: name, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+				TerminationGracePeriodSeconds: ptr.To(int64(0))}}
 		if _, err := admin.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +254,8 @@ func TestDrainRights(t *testing.T) {
 	}
 	for what, try := range map[string]func(context.Context) error{
 		"evict a pod of another node": func(ctx context.Context) error {
-			e := policyv1.Eviction{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-n2"}}
+			e := policyv1.Eviction{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "on-n2"}}
 			return a.send(ctx, http.MethodPost, "/api/v1/namespaces/default/pods/on-n2/eviction", e, nil)
 		},
 		"change another Node": func(ctx context.Context) error {

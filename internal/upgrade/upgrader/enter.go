@@ -32,7 +32,8 @@ func enter(ctx context.Context, name steps.Name, wanted steps.Wanted, out io.Wri
 		return result("", fmt.Errorf("entering the node: %w", err))
 	}
 	defer func() { _ = r.Close() }()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", name.Command(), "--spec", string(spec), fmt.Sprintf("--inside=/proc/%d/root", os.Getpid()))
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", name.Command(), "--spec", string(spec),
+		fmt.Sprintf("--inside=/proc/%d/root", os.Getpid()))
 	cmd.Env = []string{"HOME=/root", "PATH=" + strings.Join(searchPath(), ":")}
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, []*os.File{w}

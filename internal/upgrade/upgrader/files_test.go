@@ -21,7 +21,8 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	dir := t.TempDir()
-	return &scene{t: t, dir: dir, at: layout{dir: filepath.Join(dir, "own"), root: filepath.Join(dir, "root")}, node: filepath.Join(dir, "node")}
+	return &scene{t: t, dir: dir, at: layout{dir: filepath.Join(dir, "own"), root: filepath.Join(dir, "root")},
+		node: filepath.Join(dir, "node")}
 }
 
 func (s *scene) write(path, text string) {

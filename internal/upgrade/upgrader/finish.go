@@ -99,7 +99,7 @@ func (l layout) forgetKubelet() error {
 	return nil
 }
 
-// leftToOthers are the phases of kubeadm that are left out: those of which the upgrade is told, and those of add-ons that the cluster does
+// leftToOthers are the phases of kubeadm that are skipped, those that the upgrade names, and those of add-ons that the cluster does
 // not have. Cilium does kube-proxy's work, or something else DNS. kubeadm before v1.32, which could leave out no phases, judged by what it
 // does not find as well.
 func (n *node) leftToOthers(ctx context.Context) ([]string, error) {

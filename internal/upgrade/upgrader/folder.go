@@ -14,8 +14,8 @@ import (
 )
 
 // Files of the user's may lie in folders that other users of the node write to. The upgrader is root: it must not be led elsewhere by a
-// link, and must not write into a file, that such a user has put there. So links count only where nobody but root could have made them, and
-// files are made anew in folders that are held open.
+// link, and must not write into a file, that such a user has put there. So links count only where only root could have made them, and
+// files are made again in folders that are held open.
 
 // mostLinks is how many links a path may lead through, as for the kernel.
 const mostLinks = 40
@@ -72,8 +72,8 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
-// onlyRoots reports whether nobody but root, and the user that this program runs as, may make or replace an entry of a folder. In a folder
-// with the sticky bit that is so of what is theirs. In a folder that does not exist nobody can.
+// onlyRoots reports whether only root, and the user that this program runs as, may make or replace an entry of a folder. In a folder
+// with the sticky bit that is so of what is theirs. In a folder that does not exist no user can.
 func onlyRoots(dir, entry string) (bool, error) {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -82,8 +82,7 @@ func onlyRoots(dir, entry string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, gid := owners(info)
-	shared := info.Mode()&0o020 != 0 && gid != 0 || info.Mode()&0o002 != 0
+	shared := isShared(info)
 	if !shared || !isRoots(info) || info.Mode()&fs.ModeSticky == 0 {
 		return isRoots(info) && !shared, nil
 	}
@@ -92,6 +91,12 @@ func onlyRoots(dir, entry string) (bool, error) {
 		return false, nil
 	}
 	return err == nil && isRoots(made), err
+}
+
+// isShared reports whether users other than the owner, and root's group, may write to a folder.
+func isShared(info fs.FileInfo) bool {
+	_, gid := owners(info)
+	return info.Mode()&0o020 != 0 && gid != 0 || info.Mode()&0o002 != 0
 }
 
 // isRoots reports whether something belongs to root, or to the user that this program runs as.
@@ -174,7 +179,7 @@ func openFile(path string) (in *os.File, err error) {
 	return in, err
 }
 
-// make makes a new file, which nobody but root may read, under a name that begins with prefix, and returns that.
+// make makes a new file, which only root may read, under a name that begins with prefix, and returns that.
 func (f folder) make(prefix string) (*os.File, string, error) {
 	for {
 		name := prefix + strconv.FormatUint(uint64(rand.Uint32()), 10)

@@ -78,7 +78,8 @@ func TestFolderBecomesALink(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := do(s.at, staged, target)
-			if goesOn := name == "restore" || name == "discard"; goesOn != (err == nil) || err != nil && !strings.Contains(err.Error(), "other users of the node may have made") {
+			if goesOn := name == "restore" || name == "discard"; goesOn != (err == nil) || err != nil &&
+				!strings.Contains(err.Error(), "other users of the node may have made") {
 				t.Errorf("%v", err)
 			}
 			s.untouched(victim)
@@ -195,15 +196,17 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for link, to := range map[string]string{
-		"root/file": "../open/file", "root/far": dir + "/sticky/one", "sticky/one": "two", "root/round": "round", "open/link": "file", "open/below/link": "file", "root/open": "../open",
+		"root/file": "../open/file", "root/far": dir + "/sticky/one", "sticky/one": "two", "root/round": "round", "open/link": "file",
+		"open/below/link": "file", "root/open": "../open",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for path, want := range map[string]string{
-		"root/none": "root/none", "none/at/all": "none/at/all", "root/file": "open/file", "root/far": "sticky/two", "open/none": "open/none", "root/open/file": "open/file",
-		"root/round": "", "open/link": "", "open/below/link": "", "root/open/link": "",
+		"root/none": "root/none", "none/at/all": "none/at/all", "root/file": "open/file", "root/far": "sticky/two", "open/none": "open/none",
+		"root/open/file": "open/file",
+		"root/round":     "", "open/link": "", "open/below/link": "", "root/open/link": "",
 	} {
 		if want != "" {
 			want = filepath.Join(dir, want)

@@ -26,7 +26,8 @@ func (s *scene) kubeadmNode(name string) {
 // TestLook: where a node's components are is read from the manifests that kubeadm wrote for it.
 func TestLook(t *testing.T) {
 	member := func(url, certificates, data string) staticpod.Member {
-		return staticpod.Member{URL: url, CA: certificates + "/ca.crt", Cert: certificates + "/healthcheck-client.crt", Key: certificates + "/healthcheck-client.key", DataDir: data}
+		return staticpod.Member{URL: url, CA: certificates + "/ca.crt", Cert: certificates + "/healthcheck-client.crt", Key: certificates +
+			"/healthcheck-client.key", DataDir: data}
 	}
 	const pki, data = "/etc/kubernetes/pki", "/var/lib/etcd"
 	s := newScene(t)
@@ -62,9 +63,11 @@ func TestEtcdctl(t *testing.T) {
 	s.program(s.at.programs()+"/etcdctl", "")
 	s.write(s.at.programs()+"/etcdctl", "#!/bin/sh\necho $ETCDCTL_ENDPOINTS $ETCDCTL_CACERT $ETCDCTL_CERT $ETCDCTL_KEY $*\n")
 	for name, want := range map[string]string{
-		"ipv4":         "https://127.0.0.1:2379 P/pki/etcd/ca.crt P/pki/etcd/healthcheck-client.crt P/pki/etcd/healthcheck-client.key endpoint health",
-		"ipv6":         "https://[::1]:2379 P/pki/etcd/ca.crt P/pki/etcd/healthcheck-client.crt P/pki/etcd/healthcheck-client.key endpoint health",
-		"certificates": "https://127.0.0.1:2379 P/ssl/etcd/ca.crt P/ssl/etcd/healthcheck-client.crt P/ssl/etcd/healthcheck-client.key endpoint health",
+		"ipv4": "https://127.0.0.1:2379 P/pki/etcd/ca.crt P/pki/etcd/healthcheck-client.crt P/pki/etcd/healthcheck-client.key " +
+			"endpoint health",
+		"ipv6": "https://[::1]:2379 P/pki/etcd/ca.crt P/pki/etcd/healthcheck-client.crt P/pki/etcd/healthcheck-client.key endpoint health",
+		"certificates": "https://127.0.0.1:2379 P/ssl/etcd/ca.crt P/ssl/etcd/healthcheck-client.crt P/ssl/etcd/healthcheck-client.key " +
+			"endpoint health",
 	} {
 		s.kubeadmNode(name)
 		got, err := s.at.etcdctl(t.Context(), "endpoint", "health")
@@ -84,7 +87,8 @@ func TestSnapshotOfSilentMember(t *testing.T) {
 	s.kubeadmNode("ipv6")
 	s.program(s.at.programs()+"/etcdutl", "")
 	s.program(s.at.programs()+"/etcdctl", "")
-	s.write(s.at.programs()+"/etcdctl", "#!/bin/sh\necho $* >>"+s.dir+"/asked\n[ \"$1\" != endpoint ] || { echo context deadline exceeded; exit 1; }\n")
+	s.write(s.at.programs()+"/etcdctl", "#!/bin/sh\necho $* >>"+s.dir+
+		"/asked\n[ \"$1\" != endpoint ] || { echo context deadline exceeded; exit 1; }\n")
 	n := &node{layout: s.at, out: &bytes.Buffer{}}
 	_, err := n.saveEtcd(t.Context())
 	asked, _ := os.ReadFile(s.dir + "/asked")
@@ -97,8 +101,9 @@ func TestSnapshotOfSilentMember(t *testing.T) {
 func TestHolds(t *testing.T) {
 	s := newScene(t)
 	for name, wants := range map[string]map[string]string{
-		"certificates": {"/etc/kubernetes/ssl/ca.crt": "certificates", "/data/etcd/member/x": "etcd's", "/etc/kubernetes/pki/a": "certificates", "/data/etcd2": ""},
-		"external":     {"/data/etcd/member/x": "", "/etc/kubernetes/ssl/ca.crt": "", "/var/lib/etcd/x": "etcd's"},
+		"certificates": {"/etc/kubernetes/ssl/ca.crt": "certificates", "/data/etcd/member/x": "etcd's", "/etc/kubernetes/pki/a": "certificates",
+			"/data/etcd2": ""},
+		"external": {"/data/etcd/member/x": "", "/etc/kubernetes/ssl/ca.crt": "", "/var/lib/etcd/x": "etcd's"},
 	} {
 		s.kubeadmNode(name)
 		held, err := (&node{layout: s.at}).holds()
@@ -166,7 +171,8 @@ func TestCRISocket(t *testing.T) {
 		"that of the node":        {flagsFile(""), "kind: KubeletConfiguration\n", "containerRuntimeEndpoint: " + k3s + "\n", k3s},
 		"the user's flag counts":  {flagsFile("--container-runtime-endpoint=" + containerd), "", "", k3s},
 		"the default is there":    {flagsFile(""), "", "", containerd},
-		"the flag counts":         {flagsFile("--container-runtime-endpoint=" + containerd), "containerRuntimeEndpoint: " + k3s + "\n", "", containerd},
+		"the flag counts": {flagsFile("--container-runtime-endpoint=" + containerd), "containerRuntimeEndpoint: " + k3s + "\n", "",
+			containerd},
 	} {
 		s := newScene(t)
 		s.kubeadmNode("ipv4")
@@ -214,7 +220,8 @@ func TestCredentialFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"pki": "ssl", "ssl/apiserver.crt": "../elsewhere/apiserver.crt", "ssl/more": "../other", "ssl/dangling": "nowhere"} {
+	for link, to := range map[string]string{"pki": "ssl", "ssl/apiserver.crt": "../elsewhere/apiserver.crt", "ssl/more": "../other",
+		"ssl/dangling": "nowhere"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}

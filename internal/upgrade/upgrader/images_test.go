@@ -22,14 +22,18 @@ func TestArrival(t *testing.T) {
 		over     bool
 	}
 	for name, looks := range map[string][]look{
-		"all are there":               {{time.Second, 0, false, true}},
-		"more come":                   {{50 * time.Second, 2, false, false}, {100 * time.Second, 1, false, false}, {150 * time.Second, 1, false, false}},
-		"no more come":                {{50 * time.Second, 1, false, false}, {110 * time.Second, 1, false, false}, {111 * time.Second, 1, false, true}},
-		"none came":                   {{60 * time.Second, 3, false, false}, {61 * time.Second, 3, false, true}},
-		"a component's is missing":    {{20 * time.Minute, 1, true, false}, {24 * time.Minute, 1, true, false}},
-		"it never comes":              {{25*time.Minute + time.Second, 3, true, true}},
-		"then the others are late":    {{20 * time.Minute, 2, true, false}, {21 * time.Minute, 1, false, false}, {21*time.Minute + 50*time.Second, 1, false, false}},
-		"some that was there is gone": {{30 * time.Second, 2, false, false}, {80 * time.Second, 3, false, false}, {130 * time.Second, 3, false, false}},
+		"all are there": {{time.Second, 0, false, true}},
+		"more come": {{50 * time.Second, 2, false, false}, {100 * time.Second, 1, false, false},
+			{150 * time.Second, 1, false, false}},
+		"no more come": {{50 * time.Second, 1, false, false}, {110 * time.Second, 1, false, false},
+			{111 * time.Second, 1, false, true}},
+		"none came":                {{60 * time.Second, 3, false, false}, {61 * time.Second, 3, false, true}},
+		"a component's is missing": {{20 * time.Minute, 1, true, false}, {24 * time.Minute, 1, true, false}},
+		"it never comes":           {{25*time.Minute + time.Second, 3, true, true}},
+		"then the others are late": {{20 * time.Minute, 2, true, false}, {21 * time.Minute, 1, false, false},
+			{21*time.Minute + 50*time.Second, 1, false, false}},
+		"some that was there is gone": {{30 * time.Second, 2, false, false}, {80 * time.Second, 3, false, false},
+			{130 * time.Second, 3, false, false}},
 	} {
 		a := arrival{began: began, changed: began, missing: 3}
 		for i, l := range looks {
@@ -46,7 +50,8 @@ func TestAwaitImages(t *testing.T) {
 	s := newScene(t)
 	// The runtime knows another image each time that it is asked.
 	ctr := filepath.Join(s.at.programs(), "ctr")
-	s.write(ctr, "#!/bin/sh\ncat "+s.dir+"/known\n[ -e "+s.dir+"/asked ] && printf '"+apiserver+"\\n"+proxy+"\\n' > "+s.dir+"/known\ntouch "+s.dir+"/asked\n")
+	s.write(ctr, "#!/bin/sh\ncat "+s.dir+"/known\n[ -e "+s.dir+"/asked ] && printf '"+apiserver+"\\n"+proxy+"\\n' > "+s.dir+"/known\ntouch "+
+		s.dir+"/asked\n")
 	if err := os.Chmod(ctr, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,8 @@ func TestProcessStart(t *testing.T) {
 	if want := time.Unix(1700000002, 500000000); !got.Equal(want) || err != nil {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
-	for _, bad := range [][2]string{{stat, "cpu"}, {"12 (a) S 1", "btime 1\n"}, {"", "btime 1\n"}, {strings.Replace(stat, " S ", " Z ", 1), "btime 1\n"}} {
+	for _, bad := range [][2]string{{stat, "cpu"}, {"12 (a) S 1", "btime 1\n"}, {"", "btime 1\n"},
+		{strings.Replace(stat, " S ", " Z ", 1), "btime 1\n"}} {
 		if got, err := processStart(bad[0], bad[1]); err == nil {
 			t.Errorf("%q: %s", bad, got)
 		}

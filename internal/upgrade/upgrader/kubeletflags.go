@@ -22,8 +22,8 @@ var flagName = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-zA-Z0-9-]+)`)
 // flagsVariable is the variable of kubeadm's file with the kubelet's flags. systemd reads the file, and splits the value into words.
 const flagsVariable = "KUBELET_KUBEADM_ARGS"
 
-// stageKubeletFlags stages kubeadm's file with the kubelet's flags as it is to be: with the arguments that are wanted, and without those
-// that go or that the new kubelet does not know, with which it would not start.
+// stageKubeletFlags stages kubeadm's file with the kubelet's flags as it is to be. It has the arguments that are wanted, and not those
+// that go, or with which the new kubelet would not start.
 func (n *node) stageKubeletFlags(ctx context.Context) error {
 	target := filepath.Join(n.stage(), kubeletFlags)
 	// This step may be repeated, and its pod have been told something else before.
@@ -59,7 +59,8 @@ func (n *node) stageKubeletFlags(ctx context.Context) error {
 func (n *node) kubeletFile(file, help string) (string, error) {
 	known := flagsOfHelp(help)
 	if unknown := unknownArgs(n.wanted.Kubelet.ExtraArgs, known); len(unknown) > 0 {
-		return "", fmt.Errorf("changing the kubelet's arguments: the kubelet of %s does not know %s", n.wanted.KubernetesVersion, strings.Join(unknown, ", "))
+		return "", fmt.Errorf("changing the kubelet's arguments: the kubelet of %s does not know %s", n.wanted.KubernetesVersion,
+			strings.Join(unknown, ", "))
 	}
 	file, err := withArgs(file, n.wanted.Kubelet, n.journal.KubeletArgs)
 	if err != nil {

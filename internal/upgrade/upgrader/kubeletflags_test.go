@@ -8,7 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/core/steps"
 )
 
-const kubeletHelp = "Flags:\n      --container-runtime-endpoint string   a\n      --max-pods int32   b\n  -v, --v Level   c\n      --register-with-taints x   d\n"
+const kubeletHelp = "Flags:\n      --container-runtime-endpoint string   a\n      --max-pods int32   b\n  -v, --v Level   c\n      " +
+	"--register-with-taints x   d\n"
 
 // told is what an upgrade is told of arguments: name=value sets one, and a name alone removes it.
 func told(args ...string) (k steps.KubeletArguments) {
@@ -33,22 +34,33 @@ func TestKubeletFile(t *testing.T) {
 		earlier []string
 		want    string
 	}{
-		"nothing is said":             {"--v=1 --max-pods=3", steps.KubeletArguments{}, []string{"v"}, "--v=1 --max-pods=3"},
-		"one more":                    {"--container-runtime-endpoint=unix:///c.sock", told("max-pods=3"), nil, "--container-runtime-endpoint=unix:///c.sock --max-pods=3"},
-		"another value":               {"--container-runtime-endpoint=c --max-pods=3 --v=2", told("max-pods=4"), nil, "--container-runtime-endpoint=c --v=2 --max-pods=4"},
-		"one goes":                    {"--container-runtime-endpoint=c --max-pods=3", told("max-pods"), nil, "--container-runtime-endpoint=c"},
-		"one that is not there goes":  {"--container-runtime-endpoint=c", told("max-pods"), nil, "--container-runtime-endpoint=c"},
-		"of an earlier upgrade":       {"--container-runtime-endpoint=c --v=2 --max-pods=3", told("max-pods=3"), []string{"v", "max-pods"}, "--container-runtime-endpoint=c --max-pods=3"},
-		"twice":                       {"--container-runtime-endpoint=c --max-pods=1", told("max-pods=3", "max-pods=2"), nil, "--container-runtime-endpoint=c --max-pods=2 --max-pods=3"},
-		"one of two goes":             {"--container-runtime-endpoint=c --max-pods=2 --max-pods=3", told("max-pods=3"), nil, "--container-runtime-endpoint=c --max-pods=3"},
-		"there, in another order":     {"--max-pods=3 --container-runtime-endpoint=c", told("max-pods=3"), nil, "--max-pods=3 --container-runtime-endpoint=c"},
-		"its value is a word":         {"--max-pods 3 --container-runtime-endpoint c -v 2", told("max-pods=4"), nil, "--container-runtime-endpoint c -v 2 --max-pods=4"},
-		"written in another way":      {"--max_pods=3 --container-runtime-endpoint=c", told("max-pods=4"), nil, "--container-runtime-endpoint=c --max-pods=4"},
-		"beside one not known":        {"--pod-infra-container-image pause:3 --container-runtime-endpoint=c", told("v=4"), nil, "--container-runtime-endpoint=c --v=4"},
-		"a value with an equals sign": {"--container-runtime-endpoint=c", told("register-with-taints=a=b:NoSchedule"), nil, "--container-runtime-endpoint=c --register-with-taints=a=b:NoSchedule"},
-		"no flags":                    {"", told("v="), nil, "--v="},
+		"nothing is said": {"--v=1 --max-pods=3", steps.KubeletArguments{}, []string{"v"}, "--v=1 --max-pods=3"},
+		"one more": {"--container-runtime-endpoint=unix:///c.sock", told("max-pods=3"), nil,
+			"--container-runtime-endpoint=unix:///c.sock --max-pods=3"},
+		"another value": {"--container-runtime-endpoint=c --max-pods=3 --v=2", told("max-pods=4"), nil,
+			"--container-runtime-endpoint=c --v=2 --max-pods=4"},
+		"one goes":                   {"--container-runtime-endpoint=c --max-pods=3", told("max-pods"), nil, "--container-runtime-endpoint=c"},
+		"one that is not there goes": {"--container-runtime-endpoint=c", told("max-pods"), nil, "--container-runtime-endpoint=c"},
+		"of an earlier upgrade": {"--container-runtime-endpoint=c --v=2 --max-pods=3", told("max-pods=3"), []string{"v", "max-pods"},
+			"--container-runtime-endpoint=c --max-pods=3"},
+		"twice": {"--container-runtime-endpoint=c --max-pods=1", told("max-pods=3", "max-pods=2"), nil,
+			"--container-runtime-endpoint=c --max-pods=2 --max-pods=3"},
+		"one of two goes": {"--container-runtime-endpoint=c --max-pods=2 --max-pods=3", told("max-pods=3"), nil,
+			"--container-runtime-endpoint=c --max-pods=3"},
+		"there, in another order": {"--max-pods=3 --container-runtime-endpoint=c", told("max-pods=3"), nil,
+			"--max-pods=3 --container-runtime-endpoint=c"},
+		"its value is a word": {"--max-pods 3 --container-runtime-endpoint c -v 2", told("max-pods=4"), nil,
+			"--container-runtime-endpoint c -v 2 --max-pods=4"},
+		"written in another way": {"--max_pods=3 --container-runtime-endpoint=c", told("max-pods=4"), nil,
+			"--container-runtime-endpoint=c --max-pods=4"},
+		"beside one not known": {"--pod-infra-container-image pause:3 --container-runtime-endpoint=c", told("v=4"), nil,
+			"--container-runtime-endpoint=c --v=4"},
+		"a value with an equals sign": {"--container-runtime-endpoint=c", told("register-with-taints=a=b:NoSchedule"), nil,
+			"--container-runtime-endpoint=c --register-with-taints=a=b:NoSchedule"},
+		"no flags": {"", told("v="), nil, "--v="},
 	} {
-		n := &node{wanted: steps.Wanted{KubernetesVersion: "v1.36.3", Kubelet: test.wanted}, journal: steps.Journal{KubeletArgs: test.earlier}, out: &strings.Builder{}}
+		n := &node{wanted: steps.Wanted{KubernetesVersion: "v1.36.3", Kubelet: test.wanted}, journal: steps.Journal{KubeletArgs: test.earlier},
+			out: &strings.Builder{}}
 		got, err := n.kubeletFile(line(test.has), kubeletHelp)
 		if got != line(test.want) || err != nil {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, test.want)

@@ -184,7 +184,8 @@ func result(said string, err error) steps.Result {
 	case errors.Is(err, errSkipped):
 		return steps.Result{State: steps.Skipped, Message: plaintext.Shown(said)}
 	case err != nil:
-		return steps.Result{State: steps.Failed, Message: plaintext.Shown(err.Error()), Advice: "the node runs what it ran before this step; retry when the cause is gone"}
+		return steps.Result{State: steps.Failed, Message: plaintext.Shown(err.Error()), Advice: "the node runs what it ran before this step; " +
+			"retry when the cause is gone"}
 	default:
 		return steps.Result{State: steps.Done, Message: plaintext.Shown(said)}
 	}
@@ -232,7 +233,8 @@ func (n *node) step(ctx context.Context, name steps.Name) steps.Result {
 		return result("", err)
 	}
 	do := map[steps.Name]func(context.Context) (string, error){
-		steps.Copy: n.copy, steps.Containerd: n.runtime, steps.CNI: n.plugins, steps.Images: n.images, steps.Render: n.render, steps.Backup: n.backup, steps.Drain: n.drain, steps.Handover: n.handover,
+		steps.Copy: n.copy, steps.Containerd: n.runtime, steps.CNI: n.plugins, steps.Images: n.images, steps.Render: n.render,
+		steps.Backup: n.backup, steps.Drain: n.drain, steps.Handover: n.handover,
 	}
 	if before, ok := do[name]; ok {
 		if n.journal.Begun() {

@@ -55,8 +55,8 @@ func serverOf(p *corev1.Pod) (string, error) {
 	return "https://" + net.JoinHostPort(address, port), nil
 }
 
-// probe is the URL that tells whether a component serves: that of its readiness probe, or else of its liveness probe. As for the kubelet, a
-// probe without a host is for the address of the pod, which is the node's.
+// probe is the URL that reports whether a component serves: that of its readiness probe, or else of its liveness probe. As for the kubelet,
+// a probe without a host is for the address of the pod, which is the node's.
 func probe(p *corev1.Pod, address string) (string, error) {
 	c := p.Spec.Containers[0]
 	for _, candidate := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
@@ -94,7 +94,7 @@ var probeClient = &http.Client{
 	},
 }
 
-// stay follows no redirect: whoever is asked answers for itself.
+// stay follows no redirect: the server that was asked must answer itself.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // answers returns an error unless a probe's URL answers with success.

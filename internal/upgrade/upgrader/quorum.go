@@ -35,7 +35,8 @@ func (n *node) othersServe(ctx context.Context) error {
 	}
 	answer, quorum := len(others)-len(silent), (len(others)+1)/2+1
 	if len(others) > 0 && answer < quorum {
-		return fmt.Errorf("stopping the node's member of etcd: %d of the %d other voters answer, and the quorum is %d: %w", answer, len(others), quorum, errors.Join(silent...))
+		return fmt.Errorf("stopping the node's member of etcd: %d of the %d other voters answer, and the quorum is %d: %w", answer, len(others),
+			quorum, errors.Join(silent...))
 	}
 	return nil
 }

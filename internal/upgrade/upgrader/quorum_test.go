@@ -40,7 +40,8 @@ func etcdNode(t *testing.T, members, silent string) *node {
 	if err := os.Chmod(s.at.programs()+"/etcdctl", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w := steps.Wanted{ID: "u1", Attempt: 1, Node: "cp-1", Type: steps.ControlPlane, StackedEtcd: true, SingleNode: len(all) == 1, KubernetesVersion: "v1.36.3"}
+	w := steps.Wanted{ID: "u1", Attempt: 1, Node: "cp-1", Type: steps.ControlPlane, StackedEtcd: true, SingleNode: len(all) == 1,
+		KubernetesVersion: "v1.36.3"}
 	return &node{layout: s.at, wanted: w, out: io.Discard}
 }
 

@@ -286,7 +286,7 @@ func (s service) restartRuntime(ctx context.Context) error {
 const criPlugin = "io.containerd.grpc.v1"
 
 // servesCRI returns an error if containerd, which answers, does not serve the kubelet: its configuration may disable that, or have become
-// invalid with a newer version. It has loaded its plugins before it answers, so that nothing is waited for.
+// invalid with a newer version. It has loaded its plugins before it answers, so that there is nothing to wait for.
 func (l layout) servesCRI(ctx context.Context) error {
 	plugins, err := l.ctr("plugins", "ls")
 	if err != nil {

@@ -73,9 +73,10 @@ func TestRuntimeStaged(t *testing.T) {
 		want      string
 		restarted bool
 	}{
-		"all":                {func(*scene) {}, "containerd containerd-shim-runc-v2 ctr runc", true},
-		"runc alone":         {func(s *scene) { s.program(s.node+"/containerd", newest) }, "runc", false},
-		"containerd alone":   {func(s *scene) { s.program(s.node+"/runc", "runc version 1.3.3") }, "containerd containerd-shim-runc-v2 ctr", true},
+		"all":        {func(*scene) {}, "containerd containerd-shim-runc-v2 ctr runc", true},
+		"runc alone": {func(s *scene) { s.program(s.node+"/containerd", newest) }, "runc", false},
+		"containerd alone": {func(s *scene) { s.program(s.node+"/runc", "runc version 1.3.3") }, "containerd containerd-shim-runc-v2 ctr",
+			true},
 		"a node without ctr": {func(s *scene) { _ = os.Remove(s.node + "/ctr") }, "containerd containerd-shim-runc-v2 runc", true},
 		"no runc":            {func(s *scene) { _ = os.Remove(s.node + "/runc") }, "containerd containerd-shim-runc-v2 ctr", true},
 		"nothing": {func(s *scene) {
@@ -176,13 +177,16 @@ io.containerd.grpc.v1                     containers               -            
 // TestServesCRI: a runtime that answers, and does not serve the kubelet, is told from one that does, at once and with the cause.
 func TestServesCRI(t *testing.T) {
 	for name, test := range map[string]struct{ list, want string }{
-		"it serves":            {servesCRI, ""},
-		"of 1.7":               {"TYPE ID PLATFORMS STATUS\nio.containerd.grpc.v1 cri linux/amd64 ok\n", ""},
-		"it is disabled":       {strings.ReplaceAll(servesCRI, " cri  ", " no  "), "remove cri from disabled_plugins in /etc/containerd/config.toml"},
-		"it is not configured": {strings.Replace(servesCRI, "cri                      -              ok", "cri                      -              error", 1), "has status error: must be ok"},
-		"its platform is not":  {strings.Replace(servesCRI, "cri                      -              ok", "cri                      linux/amd64    skip", 1), "has status skip"},
-		"only its images are":  {"TYPE ID PLATFORMS STATUS\nio.containerd.cri.v1 images - ok\n", "without its CRI plugin"},
-		"nothing is listed":    {"", "without its CRI plugin"},
+		"it serves": {servesCRI, ""},
+		"of 1.7":    {"TYPE ID PLATFORMS STATUS\nio.containerd.grpc.v1 cri linux/amd64 ok\n", ""},
+		"it is disabled": {strings.ReplaceAll(servesCRI, " cri  ", " no  "),
+			"remove cri from disabled_plugins in /etc/containerd/config.toml"},
+		"it is not configured": {strings.Replace(servesCRI, "cri                      -              ok",
+			"cri                      -              error", 1), "has status error: must be ok"},
+		"its platform is not": {strings.Replace(servesCRI, "cri                      -              ok",
+			"cri                      linux/amd64    skip", 1), "has status skip"},
+		"only its images are": {"TYPE ID PLATFORMS STATUS\nio.containerd.cri.v1 images - ok\n", "without its CRI plugin"},
+		"nothing is listed":   {"", "without its CRI plugin"},
 	} {
 		s, n := runtimeNode(t)
 		if _, err := n.runtime(t.Context()); err != nil {
@@ -237,7 +241,8 @@ func TestRuntimeExchanged(t *testing.T) {
 		}
 	}
 	through(steps.Committed)
-	if got := s.read(); got["containerd"] != "new containerd" || got["runc"] != "new runc" || got["added"] != "new added" || got["other"] != "old" {
+	if got := s.read(); got["containerd"] != "new containerd" || got["runc"] != "new runc" || got["added"] != "new added" ||
+		got["other"] != "old" {
 		t.Errorf("%v", got)
 	}
 	forward := []string{"stop kubelet (old)", "reset-failed containerd (new)", "restart containerd (new)", "start kubelet (new)"}
@@ -248,7 +253,8 @@ func TestRuntimeExchanged(t *testing.T) {
 	j, _ = j.Undo(steps.Verify, "not ready")
 	through(steps.Reverted)
 	s.want("put back", before)
-	back := []string{"stop kubelet (new)", "reset-failed containerd (old)", "restart containerd (old)", "stop kubelet (old)", "start kubelet (old)"}
+	back := []string{"stop kubelet (new)", "reset-failed containerd (old)", "restart containerd (old)", "stop kubelet (old)",
+		"start kubelet (old)"}
 	if !slices.Equal(asked, back) {
 		t.Errorf("%q", asked)
 	}

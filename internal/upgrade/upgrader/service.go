@@ -288,7 +288,7 @@ func (s service) etcdServes(ctx context.Context) error {
 	return err
 }
 
-// restoreData makes etcd's data anew from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
+// restoreData makes etcd's data again from the snapshot: the only member keeps its name and address. What it replaces is kept beside.
 func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	if err := s.stop(ctx, j); err != nil {
 		return err
@@ -310,7 +310,8 @@ func (s service) restoreData(ctx context.Context, j steps.Journal) error {
 	}
 	// Revisions go on above all that anybody may have seen: watches and caches must not take new data for old.
 	if _, err := run(ctx, nil, etcdutl, "snapshot", "restore", s.at.snapshot(), "--data-dir", fresh, "--name", m.name,
-		"--initial-cluster", m.name+"="+m.peerURL, "--initial-advertise-peer-urls", m.peerURL, "--bump-revision", "1000000000", "--mark-compacted"); err != nil {
+		"--initial-cluster", m.name+"="+m.peerURL, "--initial-advertise-peer-urls", m.peerURL, "--bump-revision", "1000000000",
+		"--mark-compacted"); err != nil {
 		return fmt.Errorf("restoring etcd's data: %w", err)
 	}
 	if err := moveAside(m.dataDir, aside(m.dataDir, j.Wanted)); err != nil {

@@ -21,7 +21,8 @@ func TestNoSecondManifests(t *testing.T) {
 	for name, test := range map[string]struct{ file, text, want string }{
 		"a copy":               {"etcd.yaml.bak", string(etcd), manifestDir + "/etcd.yaml.bak is a second manifest of etcd"},
 		"one without a suffix": {"old-etcd", string(etcd), "old-etcd is a second manifest of etcd"},
-		"another's name":       {"mine.yaml", strings.ReplaceAll(own, "NAME", "kube-scheduler"), "mine.yaml is a second manifest of kube-scheduler"},
+		"another's name": {"mine.yaml", strings.ReplaceAll(own, "NAME", "kube-scheduler"),
+			"mine.yaml is a second manifest of kube-scheduler"},
 		"hidden":               {".etcd.yaml.swp", string(etcd), ""},
 		"kube-vip":             {"kube-vip.yaml", strings.ReplaceAll(own, "NAME", "kube-vip"), ""},
 		"of another namespace": {"mine.yaml", strings.NewReplacer("NAME", "etcd", "kube-system", "mine").Replace(own), ""},

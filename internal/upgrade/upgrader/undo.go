@@ -31,7 +31,7 @@ func (n *node) concluding(ctx context.Context, name steps.Name, do func(context.
 	return n.undo(ctx, undone)
 }
 
-// undo has the service of the swap put the node back. Before there is a service the journal says so: whoever comes next goes on with it.
+// undo has the service of the swap put the node back. Before there is a service the journal says so: the next attempt goes on with it.
 func (n *node) undo(ctx context.Context, undone steps.Journal) steps.Result {
 	n.journal = undone
 	err := n.saveJournal(n.journal)

@@ -35,7 +35,8 @@ kubernetesVersion: v1.35.4
 // TestClusterConfiguration: only the version, the tag of etcd and gates that the new kubeadm does not know are changed.
 func TestClusterConfiguration(t *testing.T) {
 	gates := []string{"NodeLocalCRISocket", "RootlessControlPlane"}
-	for tag, want := range map[string]string{"": "local: map[dataDir:/var/lib/etcd]", "3.6.16-0": "local: map[dataDir:/var/lib/etcd imageTag:3.6.16-0]"} {
+	for tag, want := range map[string]string{"": "local: map[dataDir:/var/lib/etcd]", "3.6.16-0": "local: map[dataDir:/var/lib/etcd " +
+		"imageTag:3.6.16-0]"} {
 		c, err := clusterConfiguration(stored, steps.Wanted{KubernetesVersion: "v1.36.3", EtcdVersion: tag}, gates)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +71,8 @@ func TestImageNames(t *testing.T) {
 // TestRequired: a node cannot serve without the images of its own components.
 func TestRequired(t *testing.T) {
 	for name, want := range map[string]map[string]bool{
-		"stacked":  {"registry.k8s.io/etcd:3.6.8-0": true, "mine.example.com:5000/kube-apiserver:v1": true, "registry.k8s.io/coredns/coredns:v1": false},
+		"stacked": {"registry.k8s.io/etcd:3.6.8-0": true, "mine.example.com:5000/kube-apiserver:v1": true,
+			"registry.k8s.io/coredns/coredns:v1": false},
 		"external": {"registry.k8s.io/etcd:3.6.8-0": false, "registry.k8s.io/kube-scheduler:v1": true},
 		"worker":   {"registry.k8s.io/etcd:3.6.8-0": false, "registry.k8s.io/kube-scheduler:v1": false, "registry.k8s.io/kube-proxy:v1": false},
 	} {
@@ -116,7 +118,8 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380", "data-dir": "/var/lib/etcd", "data": "", "twice": "2", "word": "w", "bare": ""} {
+	for flag, want := range map[string]string{"name": "m1", "initial-advertise-peer-urls": "https://10.0.0.1:2380",
+		"data-dir": "/var/lib/etcd", "data": "", "twice": "2", "word": "w", "bare": ""} {
 		if got := staticpod.Flag(p, flag); got != want {
 			t.Errorf("--%s: %q, want %q", flag, got, want)
 		}
@@ -146,9 +149,11 @@ func TestManifest(t *testing.T) {
 // TestKnownFlags: flags that the new kubelet does not know go, all else stays as it was.
 func TestKnownFlags(t *testing.T) {
 	const help = "Flags:\n      --container-runtime-endpoint string   a\n  -h, --help   b\n      --node-labels mapStringString   c\n"
-	const file = "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --pod-infra-container-image=pause:3 --node-labels=a=b\"\n"
+	const file = "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --pod-infra-container-image=pause:3 " +
+		"--node-labels=a=b\"\n"
 	kept, dropped := knownFlags(file, flagsOfHelp(help))
-	if want := "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --node-labels=a=b\"\n"; kept != want || strings.Join(dropped, " ") != "--pod-infra-container-image" {
+	if want := "# a comment\nKUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///c.sock --node-labels=a=b\"\n"; kept != want ||
+		strings.Join(dropped, " ") != "--pod-infra-container-image" {
 		t.Errorf("%q, %v", kept, dropped)
 	}
 	for text, help := range map[string]string{file: "no flags", "OTHER=1\n": help} {
@@ -169,18 +174,20 @@ func TestTaskProcesses(t *testing.T) {
 func TestFinishArgs(t *testing.T) {
 	skip := []string{"addon/kube-proxy", "bootstrap-token"}
 	for want, w := range map[string]steps.Wanted{
-		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane,addon/kube-proxy,bootstrap-token": {Type: steps.ControlPlane, First: true, KubernetesVersion: "v1.36.3"},
-		"upgrade node --skip-phases=preflight,control-plane,addon/kube-proxy --patches=/p":                   {Type: steps.ControlPlane, Patches: "/p"},
-		"upgrade node phase kubelet-config": {Type: steps.Worker, First: true},
+		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane,addon/kube-proxy,bootstrap-token": {Type: steps.ControlPlane,
+			First: true, KubernetesVersion: "v1.36.3"},
+		"upgrade node --skip-phases=preflight,control-plane,addon/kube-proxy --patches=/p": {Type: steps.ControlPlane, Patches: "/p"},
+		"upgrade node phase kubelet-config":                                                {Type: steps.Worker, First: true},
 	} {
 		if got := strings.Join(finishArgs(w, skip), " "); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
 	for want, w := range map[string]steps.Wanted{
-		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane": {Type: steps.ControlPlane, First: true, KubernetesVersion: "v1.36.3"},
-		"upgrade node --skip-phases=preflight,control-plane --patches=/p":   {Type: steps.ControlPlane, Patches: "/p"},
-		"upgrade node phase kubelet-config":                                 {Type: steps.Worker, First: true},
+		"upgrade apply v1.36.3 --yes --skip-phases=preflight,control-plane": {Type: steps.ControlPlane, First: true,
+			KubernetesVersion: "v1.36.3"},
+		"upgrade node --skip-phases=preflight,control-plane --patches=/p": {Type: steps.ControlPlane, Patches: "/p"},
+		"upgrade node phase kubelet-config":                               {Type: steps.Worker, First: true},
 	} {
 		if got := strings.Join(finishArgs(w, nil), " "); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -210,7 +217,8 @@ func TestStarts(t *testing.T) {
 	}
 	s.write(pod+"5.log", "2026-11-22T10:00:10.5Z stderr F first\n2026-11-22T10:00:11Z stderr F unknown flag: --a\n")
 	s.write(pod+"5.log.20261122-100000", "an older part")
-	s.write(other+"1.log", "2026-11-22T10:00:20.5Z stderr F a\n2026-11-22T10:00:20.6Z stderr F b\n2026-11-22T10:00:20.7Z stderr F c\n2026-11-22T10:00:21Z stderr F d\n")
+	s.write(other+"1.log", "2026-11-22T10:00:20.5Z stderr F a\n2026-11-22T10:00:20.6Z stderr F b\n2026-11-22T10:00:20.7Z stderr F "+
+		"c\n2026-11-22T10:00:21Z stderr F d\n")
 	if got := more(count(), before); got != 3 {
 		t.Errorf("%d starts since the count, want one, and two of a new pod", got)
 	}
@@ -238,7 +246,8 @@ func TestUntil(t *testing.T) {
 		t.Errorf("%d tries, %v", tries, err)
 	}
 	final := &finalError{&downError{"etcd", errors.New("refused")}, 3}
-	if err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error { return final }); !errors.Is(err, final) || err.Error() != "etcd was started 3 times and ends again" {
+	if err := until(t.Context(), time.Minute, time.Millisecond, func(context.Context) error { return final }); !errors.Is(err, final) ||
+		err.Error() != "etcd was started 3 times and ends again" {
 		t.Errorf("%v", err)
 	}
 	err = until(t.Context(), 20*time.Millisecond, time.Millisecond, func(ctx context.Context) error {
@@ -267,7 +276,8 @@ func TestNodeReady(t *testing.T) {
 				http.NotFound(w, r)
 				return
 			}
-			_, _ = w.Write([]byte(`{"status":{"nodeInfo":{"kubeletVersion":"` + test.version + `"},"conditions":[{"type":"MemoryPressure","status":"False"},` +
+			_, _ = w.Write([]byte(`{"status":{"nodeInfo":{"kubeletVersion":"` + test.version +
+				`"},"conditions":[{"type":"MemoryPressure","status":"False"},` +
 				`{"type":"Ready","status":"` + test.ready + `","message":"no network","lastHeartbeatTime":"` + test.heartbeat + `"}]}}`))
 		}))
 		a := &api{server: server.URL, client: server.Client()}
@@ -294,7 +304,8 @@ func TestContainerRuns(t *testing.T) {
 	}))
 	defer server.Close()
 	a := &api{server: server.URL, client: server.Client()}
-	const runs, waits = `{"name":"exchange","state":{"running":{"startedAt":"2026-11-22T10:00:01Z"}}}`, `{"name":"exchange","state":{"waiting":{"reason":"PodInitializing"}}}`
+	const runs, waits = `{"name":"exchange","state":{"running":{"startedAt":"2026-11-22T10:00:01Z"}}}`,
+		`{"name":"exchange","state":{"waiting":{"reason":"PodInitializing"}}}`
 	const other = `{"name":"prepare","state":{"running":{}}}`
 	for _, test := range []struct {
 		status string
@@ -352,7 +363,8 @@ func TestResultHidesSecrets(t *testing.T) {
 // succeed.
 func TestCarryOut(t *testing.T) {
 	for _, last := range []steps.Result{
-		{State: steps.Done, Seconds: 1.5, Message: "all are there"}, {State: steps.Skipped}, {State: steps.Failed, Advice: "a"}, {State: steps.RolledBack}, {},
+		{State: steps.Done, Seconds: 1.5, Message: "all are there"}, {State: steps.Skipped}, {State: steps.Failed, Advice: "a"},
+		{State: steps.RolledBack}, {},
 	} {
 		var out strings.Builder
 		var done []steps.Name
@@ -378,7 +390,8 @@ func TestCarryOut(t *testing.T) {
 			most = 3
 		}
 		got := steps.ParseResults(written)
-		if code != want || len(done) != most || got[steps.Images] != last || got[steps.Copy].State != steps.Done || len(steps.ParseResults(out.String())) != len(got) {
+		if code != want || len(done) != most || got[steps.Images] != last || got[steps.Copy].State != steps.Done ||
+			len(steps.ParseResults(out.String())) != len(got) {
 			t.Errorf("%+v: exit code %d, want %d; done %v, written %s", last, code, want, done, written)
 		}
 	}
@@ -456,7 +469,8 @@ func TestRunEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var number []byte
-	if err := eventually(t.Context(), time.Minute, func(context.Context) (err error) { number, err = os.ReadFile(file); return err }); err != nil {
+	if err := eventually(t.Context(), time.Minute,
+		func(context.Context) (err error) { number, err = os.ReadFile(file); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := parent.Process.Kill(); err != nil {
@@ -502,8 +516,9 @@ func TestWithoutAddons(t *testing.T) {
 	defer server.Close()
 	a := &api{server: server.URL, client: server.Client()}
 	for missing, want = range map[string]string{
-		"": "bootstrap-token", "configmaps/kube-proxy": "addon/kube-proxy bootstrap-token", "daemonsets/kube-proxy": "addon/kube-proxy bootstrap-token",
-		"deployments/coredns": "addon/coredns bootstrap-token", "/kube-system/": "addon/coredns addon/kube-proxy bootstrap-token",
+		"": "bootstrap-token", "configmaps/kube-proxy": "addon/kube-proxy bootstrap-token",
+		"daemonsets/kube-proxy": "addon/kube-proxy bootstrap-token",
+		"deployments/coredns":   "addon/coredns bootstrap-token", "/kube-system/": "addon/coredns addon/kube-proxy bootstrap-token",
 	} {
 		got, err := a.withoutAddons(t.Context(), []string{"bootstrap-token"})
 		if strings.Join(got, " ") != want || err != nil {

@@ -64,13 +64,7 @@ func (n *node) stageFile(f steps.File, source string) (bool, error) {
 	if err := removeFile(staged); err != nil || there {
 		return false, err
 	}
-	if err := os.MkdirAll(filepath.Dir(staged), 0o755); err != nil {
-		return false, fmt.Errorf("staging file %s: %w", f.Path, err)
-	}
-	if err := atomicfile.Write(staged, content, 0o600); err != nil {
-		return false, fmt.Errorf("staging file %s: %w", f.Path, err)
-	}
-	if err := errors.Join(os.Chown(staged, uid, gid), os.Chmod(staged, mode)); err != nil {
+	if err := writeOwned(staged, content, mode, uid, gid); err != nil {
 		return false, fmt.Errorf("staging file %s: %w", f.Path, err)
 	}
 	n.say("file %s will be written", f.Path)
@@ -100,8 +94,8 @@ func (n *node) holds() (func(path string) string, error) {
 	}, nil
 }
 
-// targetOf is the file that a path leads to: links are followed, as whoever wrote the file at the first boot did, but not those that other
-// users of the node may have made. A file that an upgrade leaves to others is refused.
+// targetOf is the file that a path leads to. Links are followed, as cloud-init did when it wrote the file at the first boot, but not those
+// that other users of the node may have made. A file that an upgrade leaves to others is refused.
 func targetOf(path string, held func(string) string) (string, error) {
 	if held == nil {
 		held = steps.HeldFile
@@ -139,6 +133,11 @@ func isFile(path string, content []byte, mode os.FileMode, uid, gid int) (bool, 
 	if info.Mode().Perm() != mode || hasUID != uid || hasGID != gid || info.Size() != int64(len(content)) {
 		return false, nil
 	}
+	return hasContent(path, content)
+}
+
+// hasContent reports whether a file holds exactly that.
+func hasContent(path string, content []byte) (bool, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return false, err
@@ -148,6 +147,17 @@ func isFile(path string, content []byte, mode os.FileMode, uid, gid int) (bool, 
 		return false, fmt.Errorf("reading file %s: %w", path, err)
 	}
 	return bytes.Equal(has, content), nil
+}
+
+// writeOwned writes a file with its mode and owner, which no other user can read before it has them.
+func writeOwned(path string, content []byte, mode os.FileMode, uid, gid int) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := atomicfile.Write(path, content, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(os.Chown(path, uid, gid), os.Chmod(path, mode))
 }
 
 // owners are the numbers of a file's user and group.

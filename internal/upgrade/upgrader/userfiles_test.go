@@ -31,7 +31,8 @@ func handed(t *testing.T, files map[string]string, wanted ...steps.File) (*scene
 // there is nothing to do.
 func TestUserFiles(t *testing.T) {
 	has := map[string]string{"changed": "old", "mode": "hunter1", "other": "stays"}
-	s, n, out := handed(t, has, steps.File{Path: "changed", Permissions: "0640"}, steps.File{Path: "mode", Permissions: "0755"}, steps.File{Path: "new/file"})
+	s, n, out := handed(t, has, steps.File{Path: "changed", Permissions: "0640"}, steps.File{Path: "mode", Permissions: "0755"},
+		steps.File{Path: "new/file"})
 	if os.Getuid() != 0 {
 		t.Skip("owners take root")
 	}

@@ -30,7 +30,8 @@ func TestOf(t *testing.T) {
 	} {
 		b := fake.NewClientBuilder()
 		for namespace, image := range test.configs {
-			b.WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMap}, Data: map[string]string{"v1.36.3": image}})
+			b.WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ConfigMap},
+				Data: map[string]string{"v1.36.3": image}})
 		}
 		i := Images{Reader: b.Build(), Namespace: "quorate-system", Default: test.flag}
 		if got, err := i.Of(t.Context(), "team", "v1.36.3"); got != test.want || err != nil {
@@ -42,10 +43,12 @@ func TestOf(t *testing.T) {
 // TestData: what is written for a ConfigMap is what is read from it.
 func TestData(t *testing.T) {
 	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: ConfigMap}, Data: Data([]Entry{
-		{Version: "v1.36.3", Image: "a@sha256:b", Brings: `{"cni":"v1.9.1"}`}, {Version: "v1.35.4", Image: "a@sha256:c"}, {Version: "v1.36.3+k3s1", Image: "d"},
+		{Version: "v1.36.3", Image: "a@sha256:b", Brings: `{"cni":"v1.9.1"}`}, {Version: "v1.35.4", Image: "a@sha256:c"},
+		{Version: "v1.36.3+k3s1", Image: "d"},
 	})}
 	i := Images{Reader: fake.NewClientBuilder().WithObjects(written).Build()}
-	for version, want := range map[string][2]string{"v1.36.3": {"a@sha256:b", `{"cni":"v1.9.1"}`}, "v1.35.4": {"a@sha256:c", ""}, "v1.36.3+k3s1": {"d", ""}, "v1.34.0": {}} {
+	for version, want := range map[string][2]string{"v1.36.3": {"a@sha256:b", `{"cni":"v1.9.1"}`}, "v1.35.4": {"a@sha256:c", ""},
+		"v1.36.3+k3s1": {"d", ""}, "v1.34.0": {}} {
 		image, err := i.Of(t.Context(), "team", version)
 		brings, _, errOfBrings := i.Brings(t.Context(), "team", version)
 		if image != want[0] || brings != want[1] || err != nil || errOfBrings != nil {
@@ -84,7 +87,8 @@ func TestUnreadable(t *testing.T) {
 		return errors.New("forbidden")
 	}}
 	i := Images{Reader: fake.NewClientBuilder().WithInterceptorFuncs(refuse).Build(), Default: "c:%s"}
-	if got, err := i.Of(t.Context(), "team", "v1.36.3"); got != "" || err == nil || !strings.Contains(err.Error(), "reading ConfigMap team/quorate-upgrader-images: forbidden") {
+	if got, err := i.Of(t.Context(), "team", "v1.36.3"); got != "" || err == nil ||
+		!strings.Contains(err.Error(), "reading ConfigMap team/quorate-upgrader-images: forbidden") {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=list;watch;patch;delete
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes;controlplanes,verbs=get;list;watch
 
-// again is how soon what is waited for is looked at that brings no event: the control plane, of whatever kind.
+// again is how soon the controller looks again at what it waits for and what brings no event: the control plane, of whatever kind.
 const again = 5 * time.Second
 
 // Controller upgrades the machines of MachineDeployments in place that ask for it by upgradev1.PolicyAnnotation.
@@ -142,7 +142,8 @@ func (c *Controller) turn(ctx context.Context, s *scope, o workerplan.Observed) 
 
 // tell says in log and event which step was taken.
 func (c *Controller) tell(ctx context.Context, s *scope, d workerplan.Decision) {
-	ctrl.LoggerFrom(ctx).Info("Worker upgrade", "step", string(d.Step.Verb), "machine", d.Step.Machine, "machine set", d.Step.Set, "reason", d.Reason, "message", d.Message)
+	ctrl.LoggerFrom(ctx).Info("Worker upgrade", "step", string(d.Step.Verb), "machine", d.Step.Machine, "machine set", d.Step.Set, "reason",
+		d.Reason, "message", d.Message)
 	c.Recorder.Eventf(s.deployment, nil, corev1.EventTypeNormal, d.Reason, string(d.Step.Verb), "%s", d.Message)
 }
 

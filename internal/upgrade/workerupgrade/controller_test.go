@@ -61,7 +61,8 @@ func newWorld(t *testing.T, annotations map[string]string) *world {
 }
 
 func named(name string, owner client.Object, kind string) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
+	m := metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name),
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}
 	if owner != nil {
 		m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind(kind))}
 	}
@@ -71,8 +72,10 @@ func named(name string, owner client.Object, kind string) metav1.ObjectMeta {
 func machineSpec(version string) clusterv1.MachineSpec {
 	return clusterv1.MachineSpec{
 		ClusterName: "demo", Version: version,
-		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfigTemplate", Name: "demo-workers"}},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate", Name: "demo-workers"},
+		Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io",
+			Kind: "KubeadmConfigTemplate", Name: "demo-workers"}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachineTemplate",
+			Name: "demo-workers"},
 	}
 }
 
@@ -109,7 +112,8 @@ func (w *world) ends(u upgradev1.NodeUpgrade, completed bool) {
 	if !completed {
 		reason = upgradev1.RolledBack
 	}
-	conditions.Set(&u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: reason, Message: "swap: the kubelet did not come up"})
+	conditions.Set(&u, metav1.Condition{Type: upgradev1.Progressing, Status: metav1.ConditionFalse, Reason: reason,
+		Message: "swap: the kubelet did not come up"})
 	if err := w.client.Status().Update(context.Background(), &u); err != nil {
 		w.t.Fatal(err)
 	}
@@ -138,10 +142,12 @@ func TestUpgrade(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)
 	all := w.upgrades()
-	if len(all) != 1 || all[0].Spec.Machine.Name != "w1" || all[0].Spec.NodeType != upgradev1.Worker || all[0].Labels[clusterv1.ClusterNameLabel] != "demo" {
+	if len(all) != 1 || all[0].Spec.Machine.Name != "w1" || all[0].Spec.NodeType != upgradev1.Worker ||
+		all[0].Labels[clusterv1.ClusterNameLabel] != "demo" {
 		t.Fatalf("begun are %+v", all)
 	}
-	if u := w.told(); *u.Status.RequireUpgrade != 2 || *u.Status.Upgraded != 0 || *u.Status.Ready || !metav1.IsControlledBy(&all[0], &u) || len(u.Spec.MachinesRequireUpgrade) != 2 {
+	if u := w.told(); *u.Status.RequireUpgrade != 2 || *u.Status.Upgraded != 0 || *u.Status.Ready || !metav1.IsControlledBy(&all[0], &u) ||
+		len(u.Spec.MachinesRequireUpgrade) != 2 {
 		t.Errorf("told is %+v", u)
 	}
 	w.ends(all[0], true)
@@ -160,7 +166,8 @@ func TestUpgrade(t *testing.T) {
 	if w.get(ms, "demo-workers-abc"); ms.Spec.Template.Spec.Version != newer {
 		t.Errorf("the MachineSet has %s", ms.Spec.Template.Spec.Version)
 	}
-	if u := w.told(); *u.Status.RequireUpgrade != 0 || *u.Status.Upgraded != 2 || !*u.Status.Ready || !conditions.IsTrue(&u, upgradev1.Completed) {
+	if u := w.told(); *u.Status.RequireUpgrade != 0 || *u.Status.Upgraded != 2 || !*u.Status.Ready ||
+		!conditions.IsTrue(&u, upgradev1.Completed) {
 		t.Errorf("told is %+v", u.Status)
 	}
 }
@@ -198,7 +205,7 @@ func (w *world) forgets(name, kubelet string) {
 	}
 }
 
-// TestUpgradedAnew: a worker whose upgrade was recorded and that is older again, as where its disk was put back, is upgraded anew.
+// TestUpgradedAnew: a worker whose upgrade was recorded and that is older again, as where its disk was put back, is upgraded again.
 func TestUpgradedAnew(t *testing.T) {
 	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Preferred"})
 	w.turns(3)
@@ -210,7 +217,8 @@ func TestUpgradedAnew(t *testing.T) {
 	w.forgets("w1", older)
 	w.turns(4)
 	after := w.upgrades()
-	if len(after) != 2 || after[0].Name != before[0].Name || updates.IsRecorded(&after[0]) || ptr.Deref(after[0].Status.Completed, false) || !updates.IsRecorded(&after[1]) {
+	if len(after) != 2 || after[0].Name != before[0].Name || updates.IsRecorded(&after[0]) || ptr.Deref(after[0].Status.Completed, false) ||
+		!updates.IsRecorded(&after[1]) {
 		t.Fatalf("there are %+v", after)
 	}
 	w.ends(after[0], true)
@@ -262,7 +270,8 @@ func TestFailed(t *testing.T) {
 	w.ends(w.upgrades()[0], false)
 	w.turns(3)
 	u := w.told()
-	if n := len(w.upgrades()); n != 1 || len(u.Status.Failures) != 1 || u.Status.Failures[0].Machine != "w1" || !strings.Contains(u.Status.Failures[0].Message, "kubelet did not come up") {
+	if n := len(w.upgrades()); n != 1 || len(u.Status.Failures) != 1 || u.Status.Failures[0].Machine != "w1" ||
+		!strings.Contains(u.Status.Failures[0].Message, "kubelet did not come up") {
 		t.Errorf("%d begun, failures %+v", n, u.Status.Failures)
 	}
 	if c := conditions.Get(&u, upgradev1.Progressing); c.Status != metav1.ConditionFalse || c.Reason != "UpdateFailed" {
@@ -282,7 +291,8 @@ func TestFailed(t *testing.T) {
 
 // TestDrain: nodes are drained as the annotations say; a node whose upgrade failed before it was changed is drained as they say now.
 func TestDrain(t *testing.T) {
-	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only", upgradev1.DrainPolicyAnnotation: "Required", upgradev1.DrainTimeoutAnnotation: "60"})
+	w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only", upgradev1.DrainPolicyAnnotation: "Required",
+		upgradev1.DrainTimeoutAnnotation: "60"})
 	w.turns(2)
 	u := w.upgrades()[0]
 	if u.Spec.Drain.Policy != upgradev1.DrainRequired || ptr.Deref(u.Spec.Drain.TimeoutSeconds, 0) != 60 {
@@ -433,7 +443,8 @@ func TestClusterAPIs(t *testing.T) {
 // TestClusterAPIsUpdate: a Machine that Cluster API updates says the wanted version before its node has it. It is behind until then, and
 // nothing is begun for it.
 func TestClusterAPIsUpdate(t *testing.T) {
-	for _, strategy := range []clusterv1.MachineDeploymentRolloutStrategyType{clusterv1.RollingUpdateMachineDeploymentStrategyType, clusterv1.OnDeleteMachineDeploymentStrategyType} {
+	for _, strategy := range []clusterv1.MachineDeploymentRolloutStrategyType{clusterv1.RollingUpdateMachineDeploymentStrategyType,
+		clusterv1.OnDeleteMachineDeploymentStrategyType} {
 		w := newWorld(t, map[string]string{upgradev1.PolicyAnnotation: "Only"})
 		md := &clusterv1.MachineDeployment{}
 		w.get(md, "demo-workers")

@@ -62,7 +62,8 @@ func (c *Controller) update(ctx context.Context, s *scope, name string) error {
 	u := &upgradev1.NodeUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.deployment.Namespace, Name: name + "-" + s.wanted(), Labels: s.labels(),
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.current, upgradev1.GroupVersion.WithKind("MachineDeploymentUpgrade"))},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.current,
+				upgradev1.GroupVersion.WithKind("MachineDeploymentUpgrade"))},
 		},
 		Spec: upgradev1.NodeUpgradeSpec{
 			Machine: upgradev1.MachineReference{Name: name}, KubernetesVersion: s.deployment.Spec.Template.Spec.Version, NodeType: upgradev1.Worker,
@@ -87,7 +88,8 @@ func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade
 		return fmt.Errorf("reading NodeUpgrade %s: %w", wanted.Name, err)
 	}
 	if named, name := there.Spec.Machine.Name, wanted.Spec.Machine.Name; named != name {
-		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named, name)
+		return fmt.Errorf("creating NodeUpgrade %s: the name is taken by one whose spec.machine is %q: must be %q; delete it", there.Name, named,
+			name)
 	}
 	if !updates.IsRecorded(there) && there.DeletionTimestamp.IsZero() {
 		return nil
@@ -95,12 +97,14 @@ func (c *Controller) makeRoom(ctx context.Context, wanted *upgradev1.NodeUpgrade
 	if err := c.delete(ctx, there); err != nil {
 		return err
 	}
-	return apierrors.NewConflict(schema.GroupResource{Group: upgradev1.GroupVersion.Group, Resource: "nodeupgrades"}, there.Name, errors.New("an earlier upgrade to the same goes first"))
+	return apierrors.NewConflict(schema.GroupResource{Group: upgradev1.GroupVersion.Group, Resource: "nodeupgrades"}, there.Name,
+		errors.New("an earlier upgrade to the same goes first"))
 }
 
 // labels are those of all that is made for the MachineDeployment: with the cluster's name it moves with the cluster.
 func (s *scope) labels() map[string]string {
-	labels := map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.MachineDeploymentNameLabel: s.deployment.Name, upgradev1.WantedLabel: s.wanted()}
+	labels := map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name, clusterv1.MachineDeploymentNameLabel: s.deployment.Name,
+		upgradev1.WantedLabel: s.wanted()}
 	if filter, on := s.deployment.Labels[clusterv1.WatchLabel]; on {
 		labels[clusterv1.WatchLabel] = filter
 	}

@@ -49,7 +49,8 @@ func (s *scope) policy() (plan.InPlace, error) {
 	case string(plan.InPlacePreferred), string(plan.InPlaceOnly), string(plan.InPlaceExternal):
 		return plan.InPlace(p), nil
 	default:
-		return "", fmt.Errorf("invalid annotation %s of MachineDeployment %s %q: must be Never, Preferred, Only or External", upgradev1.PolicyAnnotation, s.deployment.Name, p)
+		return "", fmt.Errorf("invalid annotation %s of MachineDeployment %s %q: must be Never, Preferred, Only or External",
+			upgradev1.PolicyAnnotation, s.deployment.Name, p)
 	}
 }
 
@@ -183,7 +184,7 @@ func (c *Controller) addUpgrader(ctx context.Context, s *scope, o *workerplan.Ob
 	return err
 }
 
-// held says who holds the upgrade; empty: nobody does.
+// held says who holds the upgrade; empty: nothing does.
 func (s *scope) held() string {
 	switch {
 	case ptr.Deref(s.cluster.Spec.Paused, false):
@@ -219,7 +220,8 @@ func (s *scope) factsOf(m *clusterv1.Machine, ms *clusterv1.MachineSet, drain up
 		facts.Obsolete = u.Spec.KubernetesVersion != s.deployment.Spec.Template.Spec.Version || updates.IsDrainedOtherwise(u, drain)
 		facts.Message = conditions.GetMessage(u, upgradev1.Progressing)
 		facts.Update = map[upgradepod.State]workerplan.Update{
-			upgradepod.Waiting: workerplan.Underway, upgradepod.Active: workerplan.Underway, upgradepod.Complete: workerplan.Done, upgradepod.Failed: workerplan.Failed,
+			upgradepod.Waiting: workerplan.Underway, upgradepod.Active: workerplan.Underway, upgradepod.Complete: workerplan.Done,
+			upgradepod.Failed: workerplan.Failed,
 		}[upgradepod.StateOf(u)]
 	}
 	return facts

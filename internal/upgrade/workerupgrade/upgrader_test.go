@@ -22,11 +22,13 @@ func TestNoUpgraderImage(t *testing.T) {
 		t.Fatalf("begun are %+v", all)
 	}
 	u := w.told()
-	want := "cannot update w1, w2 in place: no upgrader image for " + newer + ": set key " + newer + " of ConfigMap quorate-upgrader-images in namespace default or quorate-system"
+	want := "cannot update w1, w2 in place: no upgrader image for " + newer + ": set key " + newer +
+		" of ConfigMap quorate-upgrader-images in namespace default or quorate-system"
 	if c := conditions.Get(&u, upgradev1.Progressing); c == nil || c.Reason != "NoUpgraderImage" || !strings.HasPrefix(c.Message, want) {
 		t.Errorf("%+v", c)
 	}
-	images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "quorate-system", Name: upgraders.ConfigMap}, Data: map[string]string{newer: "example.com/upgrader@sha256:abc"}}
+	images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "quorate-system", Name: upgraders.ConfigMap},
+		Data: map[string]string{newer: "example.com/upgrader@sha256:abc"}}
 	if err := w.client.Create(t.Context(), images); err != nil {
 		t.Fatal(err)
 	}

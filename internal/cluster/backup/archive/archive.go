@@ -1,7 +1,7 @@
-// Package archive writes and reads the archives in which backups are stored: a tar of the snapshot in pieces, of files and of a manifest,
-// compressed with zstd and, if there are recipients, encrypted with age. Everything is streamed; memory does not grow with the snapshot.
-// Without Quorate an archive can be read with age, zstd and tar: `age -d | zstd -d | tar x; cat snapshot/* > snapshot.db`. It does not know
-// where archives are stored, and not whether a snapshot can be restored.
+// Package archive writes and reads the archives in which backups are stored. An archive is a tar of the snapshot in pieces, of files and of
+// a manifest, compressed with zstd and, if there are recipients, encrypted with age. Everything is streamed; memory does not grow with the
+// snapshot. Without Quorate an archive can be read with age, zstd and tar: `age -d | zstd -d | tar x; cat snapshot/* > snapshot.db`. It
+// does not know where archives are stored, and not whether a snapshot can be restored.
 package archive
 
 import (

@@ -43,10 +43,10 @@ type Gathered struct {
 	size int
 }
 
-// Gather reads the objects from which a cluster can be made again: the Cluster, the control plane or EtcdCluster that is backed up, which
-// is of a kind, and those that these name; its MachineDeployments with their templates, and its MachineHealthChecks. An object that is not
-// there, or that may not be read, is left out. So are those of workers that would make the archive too large: a backup of etcd alone is
-// better than none.
+// Gather reads the objects from which a cluster can be made again. These are the Cluster, the control plane or EtcdCluster that is backed
+// up, which is of a kind, those that these name, its MachineDeployments with their templates, and its MachineHealthChecks. An object that
+// is not there, or that may not be read, is left out. So are those of workers that would make the archive too large: a backup of etcd alone
+// is better than none.
 func Gather(
 	ctx context.Context, from client.Reader, cluster *clusterv1.Cluster, group client.Object, kind schema.GroupVersionKind,
 ) (*Gathered, error) {

@@ -70,7 +70,7 @@ type named struct {
 }
 
 // take returns the object that is named; none if it was returned before. The error says that it is missing, or of a kind that the field may
-// not name: whoever can write into the store chose it.
+// not name: a user who can write into the store chose it.
 func (h objects) take(n named) ([]*unstructured.Unstructured, error) {
 	if !n.ref.IsDefined() {
 		return nil, nil

@@ -111,8 +111,31 @@ func (l Limits) set() error {
 	}
 	// Both are a favour to the manager beside it, and neither is needed for a result.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, niceness)
+	giveWay()
 	return nil
+}
+
+// giveWay gives each thread of this process a low priority. Linux keeps one for each thread, and a new thread has that of the thread which
+// began it: once all that are there have it, those that follow do too.
+func giveWay() {
+	const passes, highest = 10, 20 // the system call answers highest minus the niceness
+	for range passes {
+		threads, _ := os.ReadDir("/proc/self/task")
+		changed := false
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil {
+				continue
+			}
+			if is, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && highest-is < niceness {
+				changed = true
+				_ = unix.Setpriority(unix.PRIO_PROCESS, id, niceness)
+			}
+		}
+		if !changed {
+			return
+		}
+	}
 }
 
 // dataSize is how much memory of this process counts for RLIMIT_DATA, in bytes; 0: the kernel does not tell.

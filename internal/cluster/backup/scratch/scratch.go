@@ -1,6 +1,6 @@
-// Package scratch proves that a snapshot of etcd can be restored, by restoring it: in a child process of this program, with a limit of
-// memory and of disk, so that neither a damaged nor a hostile snapshot takes the program along. It returns what the restored data is, and
-// does not know what it should be.
+// Package scratch proves that a snapshot of etcd can be restored, by restoring it. That is done in a child process of this program, with a
+// limit of memory and of disk, so that neither a damaged nor a hostile snapshot takes the program along. It returns what the restored data
+// is, and does not know what it should be.
 package scratch
 
 import (
@@ -93,8 +93,8 @@ func (s *Scratch) start(ctx context.Context, revision int64, limits Limits) erro
 	return nil
 }
 
-// Write implements io.Writer. It never fails: what is wrong with the restore is Wait's to say, and whoever stores the same bytes
-// goes on.
+// Write implements io.Writer. It never fails: Wait returns what is wrong with the restore, and the writer that stores the same
+// bytes goes on.
 func (s *Scratch) Write(p []byte) (int, error) {
 	if s.broken {
 		return len(p), nil

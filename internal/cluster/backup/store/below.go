@@ -75,3 +75,34 @@ func (b below) ClearUploads(ctx context.Context, folder string, before time.Time
 	}
 	return b.whole.ClearUploads(ctx, at, before)
 }
+
+// ListVersions implements Versioned.
+func (b below) ListVersions(ctx context.Context, folder, after string, each func(Version) error) error {
+	whole, is := b.whole.(Versioned)
+	if !is {
+		return ErrNoVersions
+	}
+	at, err := b.at(folder)
+	if err != nil {
+		return err
+	}
+	return whole.ListVersions(ctx, at, after, func(v Version) error {
+		if v.Key, is = strings.CutPrefix(v.Key, b.folder+"/"); !is {
+			return nil
+		}
+		return each(v)
+	})
+}
+
+// GetVersion implements Versioned.
+func (b below) GetVersion(ctx context.Context, key, id string) (io.ReadCloser, error) {
+	whole, is := b.whole.(Versioned)
+	if !is {
+		return nil, ErrNoVersions
+	}
+	at, err := b.at(key)
+	if err != nil {
+		return nil, err
+	}
+	return whole.GetVersion(ctx, at, id)
+}

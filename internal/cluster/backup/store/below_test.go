@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/internal/cluster/backup/store/s3test"
 )
 
 // TestBelow: a folder of a store is a store, and no way leads out of it: not by a key, not by a folder to list, and not by the folder's
@@ -20,7 +22,7 @@ func TestBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = folder.Close() })
-	_, bucket := serve(t, dialect{pages: 2})
+	_, bucket := serve(t, s3test.Dialect{Pages: 2})
 	for name, whole := range map[string]Store{"folder": folder, "bucket": bucket} {
 		t.Run(name, func(t *testing.T) {
 			own, err := Below(whole, "team")
@@ -128,7 +130,7 @@ func TestFound(t *testing.T) {
 	asked := ""
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Header.Get("Authorization")
-		refuse(w, http.StatusNotFound, "NoSuchKey")
+		s3test.Refuse(w, http.StatusNotFound, "NoSuchKey")
 	}))
 	defer service.Close()
 	token := filepath.Join(t.TempDir(), "token")

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,7 +21,18 @@ func TestServer(t *testing.T) {
 	}
 	for _, versions := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "versioned"}[versions], func(t *testing.T) {
-			contract(t, server(t, path, versions), true)
+			s := server(t, path, versions)
+			contract(t, s, true)
+			if versions {
+				keepsVersions(t, s)
+				return
+			}
+			if err := s.Put(t.Context(), "w/a", strings.NewReader("x")); err != nil {
+				t.Fatal(err)
+			}
+			if text, _ := versionsOf(t, s, "w", ""); !slices.Equal(text, []string{"w/a"}) {
+				t.Errorf("without versions: %q", text)
+			}
 		})
 	}
 }
@@ -63,7 +76,12 @@ func server(t *testing.T, path string, versions bool) Store {
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
 	for {
-		if err = store.List(t.Context(), "u", func(string) error { return nil }); err == nil {
+		if versions {
+			err = store.(*bucket).client.EnableVersioning(t.Context(), "backups")
+		} else {
+			err = store.List(t.Context(), "u", func(string) error { return nil })
+		}
+		if err == nil {
 			return store
 		}
 		select {

@@ -27,8 +27,6 @@ const (
 	part = 8 << 20
 	// mostKeys is how many objects a folder may have. A service that never ends its list must end somewhere.
 	mostKeys = 100_000
-	// mostAnswer is how many bytes a list or an error of the service may have.
-	mostAnswer = 4 << 20
 	// headerTimeout is how long a service may take to begin its answer.
 	headerTimeout = 30 * time.Second
 )
@@ -141,29 +139,6 @@ func (s S3) transport() (*http.Transport, error) {
 	return t, nil
 }
 
-// guarded bounds what the service answers beside objects, and follows no redirect: the service would choose whom else the manager asks.
-type guarded struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (g *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := g.next.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	code := response.StatusCode
-	if code >= 300 && code < 400 && code != http.StatusNotModified {
-		_ = response.Body.Close() // nothing of it counts
-		return nil, fmt.Errorf("the service answers with a redirect (%d), and redirects are not followed; check endpoint and region", code)
-	}
-	if isObject := request.Method == http.MethodGet && request.URL.RawQuery == "" && code < 300; !isObject {
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, mostAnswer), response.Body}
-	}
-	return response, nil
-}
-
 func (b *bucket) key(key string) string {
 	if b.prefix == "" {
 		return key
@@ -210,11 +185,15 @@ func (w whole) Read(p []byte) (int, error) {
 
 // Get implements Store.
 func (b *bucket) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	return b.get(ctx, key, minio.GetObjectOptions{})
+}
+
+func (b *bucket) get(ctx context.Context, key string, options minio.GetObjectOptions) (io.ReadCloser, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
 	core := minio.Core{Client: b.client}
-	body, _, _, err := core.GetObject(ctx, b.name, b.key(key), minio.GetObjectOptions{})
+	body, _, _, err := core.GetObject(ctx, b.name, b.key(key), options)
 	if err != nil {
 		return nil, failed("reading", key, err)
 	}
@@ -227,12 +206,12 @@ func (b *bucket) List(ctx context.Context, folder string, each func(key string) 
 		return err
 	}
 	defer b.idle()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := paged(ctx)
 	defer cancel()
 	n := 0
 	for object := range b.client.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: b.key(folder) + "/", Recursive: true}) {
 		if object.Err != nil {
-			return failed("listing", folder, object.Err)
+			return failed("listing", folder, cause(ctx, object.Err))
 		}
 		if n++; n > mostKeys {
 			return fmt.Errorf("listing %s: it has more than %d objects", folder, mostKeys)
@@ -245,7 +224,7 @@ func (b *bucket) List(ctx context.Context, folder string, each func(key string) 
 			return err
 		}
 	}
-	return failed("listing", folder, ctx.Err())
+	return failed("listing", folder, context.Cause(ctx))
 }
 
 // Delete implements Store. In a bucket with versions the service keeps the object as an old version.
@@ -266,13 +245,13 @@ func (b *bucket) ClearUploads(ctx context.Context, folder string, before time.Ti
 		return err
 	}
 	defer b.idle()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := paged(ctx)
 	defer cancel()
 	core := minio.Core{Client: b.client}
 	n := 0
 	for upload := range b.client.ListIncompleteUploads(ctx, b.name, b.key(folder)+"/", true) {
 		if upload.Err != nil {
-			return failed("listing unfinished uploads of", folder, upload.Err)
+			return failed("listing unfinished uploads of", folder, cause(ctx, upload.Err))
 		}
 		if n++; n > mostKeys {
 			return fmt.Errorf("listing unfinished uploads of %s: there are more than %d", folder, mostKeys)
@@ -284,7 +263,7 @@ func (b *bucket) ClearUploads(ctx context.Context, folder string, before time.Ti
 			return failed("clearing an unfinished upload of", upload.Key, err)
 		}
 	}
-	return nil
+	return failed("listing unfinished uploads of", folder, context.Cause(ctx))
 }
 
 // failed is an error of the service, in few words: it may say anything.
@@ -298,7 +277,7 @@ func failed(doing, key string, err error) error {
 	}
 	said := untrusted.Shown(fmt.Sprintf("%s (%d %s)", answer.Message, answer.StatusCode, answer.Code))
 	switch {
-	case answer.Code == minio.NoSuchKey:
+	case answer.Code == minio.NoSuchKey, answer.Code == noSuchVersion:
 		return fmt.Errorf("%s %s: %w", doing, key, ErrNotFound)
 	case answer.StatusCode == http.StatusForbidden:
 		return fmt.Errorf("%s %s: %w: %s", doing, key, ErrForbidden, said)

@@ -32,6 +32,31 @@ type Store interface {
 	ClearUploads(ctx context.Context, folder string, before time.Time) error
 }
 
+// ErrNoVersions is the error of a store that cannot tell the versions of its objects.
+var ErrNoVersions = errors.New("the store keeps no versions")
+
+// Version is one version of an object.
+type Version struct {
+	// Key is the object's, and ID the version's.
+	Key, ID string
+	// Deleted reports whether it is no object but the marker that one was deleted.
+	Deleted bool
+	// Size is in bytes, and Content equal for versions of an object with the same content; 0 and empty: the store does not say.
+	Size    int64
+	Content string
+}
+
+// Versioned is a store that can tell the versions of its objects: those that are there, and those that were deleted or overwritten. Whether
+// it keeps any is up to its owner.
+type Versioned interface {
+	Store
+	// ListVersions calls a function with each version of the objects below a folder, those of one object the newest first, until the function
+	// returns an error, which it returns. After leaves out what lies before it: keys up to the folder, a slash and after; empty: nothing.
+	ListVersions(ctx context.Context, folder, after string, each func(Version) error) error
+	// GetVersion opens a version of an object. The error is ErrNotFound where it is not there any more, or is a marker.
+	GetVersion(ctx context.Context, key, id string) (io.ReadCloser, error)
+}
+
 // checkKey says in what a key cannot be used: its parts must be names that stay in their folder.
 func checkKey(key string) error {
 	for part := range strings.SplitSeq(key, "/") {

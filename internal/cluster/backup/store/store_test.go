@@ -20,6 +20,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/quorate/quorate/internal/cluster/backup/store/s3test"
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
 
@@ -64,6 +65,19 @@ func contract(t *testing.T, s Store, mayDelete bool) {
 	if mayDelete && (err != nil || s.Delete(ctx, "u/a/archive") != nil || list(t, s, "u/a") != "u/a/manifest.json") || !mayDelete && !errors.Is(err, ErrForbidden) {
 		t.Errorf("deleting: %v; left %s", err, list(t, s, "u/a"))
 	}
+}
+
+// serve starts a service and returns a store in it.
+func serve(t *testing.T, d s3test.Dialect) (*s3test.Service, Store) {
+	t.Helper()
+	s := s3test.Serve(t, d)
+	store, err := S3{
+		Endpoint: s.URL, Bucket: s3test.Bucket, Prefix: "team/x", AccessKey: "id", SecretKey: "key", PathStyle: true, CA: s.CA,
+	}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, store
 }
 
 // half stores bodies that fail, early and late, in each way: nothing of them is there, and what was there stays.
@@ -156,19 +170,19 @@ func TestFolder(t *testing.T) {
 
 // TestDialects: the store works with each kind of service.
 func TestDialects(t *testing.T) {
-	for name, d := range map[string]dialect{
+	for name, d := range map[string]s3test.Dialect{
 		"AWS":                    {},
-		"no trailers":            {noTrailers: true},
-		"no checksum headers":    {noChecksums: true, noTrailers: true},
-		"Object Lock, wants MD5": {wantsMD5: true, versioned: true},
-		"bare lists in pages":    {bareLists: true, pages: 1},
-		"no right to delete":     {noDelete: true},
+		"no trailers":            {NoTrailers: true},
+		"no checksum headers":    {NoChecksums: true, NoTrailers: true},
+		"Object Lock, wants MD5": {WantsMD5: true, Versioned: true},
+		"bare lists in pages":    {BareLists: true, Pages: 1},
+		"no right to delete":     {NoDelete: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, store := serve(t, d)
-			contract(t, store, !d.noDelete)
-			for key := range s.objects {
+			contract(t, store, !d.NoDelete)
+			for _, key := range s.Keys() {
 				if !strings.HasPrefix(key, "team/x/") {
 					t.Errorf("%s is outside of the prefix", key)
 				}
@@ -179,12 +193,12 @@ func TestDialects(t *testing.T) {
 
 // TestService: a service that is down for a moment, cuts objects short or says anything does no harm.
 func TestService(t *testing.T) {
-	s, store := serve(t, dialect{})
-	s.fail = 2
+	s, store := serve(t, s3test.Dialect{})
+	s.Fail = 2
 	if err := store.Put(t.Context(), "u/a", strings.NewReader("hello")); err != nil {
 		t.Errorf("two answers of 503: %v", err)
 	}
-	s.truncate = true
+	s.Truncate = true
 	body, err := store.Get(t.Context(), "u/a")
 	if err != nil {
 		t.Fatal(err)
@@ -193,17 +207,17 @@ func TestService(t *testing.T) {
 		t.Errorf("an object that was cut short is read as %q", data)
 	}
 	_ = body.Close()
-	s.fail = 100
+	s.Fail = 100
 	err = store.Put(t.Context(), "u/b", strings.NewReader("hello"))
 	if err == nil || strings.Contains(err.Error(), "\x1b") || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "503") {
 		t.Errorf("%q", err)
 	}
-	s.fail = 0
-	s.uploads["old"] = &upload{"team/x/u/c", map[string][]byte{}, time.Now().Add(-48 * time.Hour)}
-	s.uploads["new"] = &upload{"team/x/u/c", map[string][]byte{}, time.Now()}
-	s.uploads["other"] = &upload{"team/y/u/c", map[string][]byte{}, time.Now().Add(-48 * time.Hour)}
-	if err := store.ClearUploads(t.Context(), "u", time.Now().Add(-24*time.Hour)); err != nil || len(s.uploads) != 2 || s.uploads["old"] != nil {
-		t.Errorf("%v, %v", err, s.uploads)
+	s.Fail = 0
+	s.Begin("old", "team/x/u/c", time.Now().Add(-48*time.Hour))
+	s.Begin("new", "team/x/u/c", time.Now())
+	s.Begin("other", "team/y/u/c", time.Now().Add(-48*time.Hour))
+	if err := store.ClearUploads(t.Context(), "u", time.Now().Add(-24*time.Hour)); err != nil || !slices.Equal(s.Uploads(), []string{"new", "other"}) {
+		t.Errorf("%v, %v", err, s.Uploads())
 	}
 }
 

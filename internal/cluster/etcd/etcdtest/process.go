@@ -155,7 +155,7 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Ended tells whether the process is gone, by itself or not.
+// Ended reports whether the process is gone, by itself or not.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.ended:

@@ -15,42 +15,48 @@ import (
 //
 //	3/abc max=1 | 1a 2b 3c~30s | 1^ 2 3lu@10s
 //
-// Wanted: replicas/domains, then words: new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
-// slots=N (learners that etcd takes at once), boot=DURATION (how long machines may take to join), external (etcd), etcdonly (machines run
-// etcd and nothing else), etcd=5 (the same, with etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on
-// the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
-// begun=NAME, workers=A,B, api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing),
-// certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
-// refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
-// recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
-// (ago), begun+ (it has begun), off=1,2 (machines that are off for good);
-// decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows),
-// forgotten=3 (that no rule waits for the infrastructure of machine 3), forgotten-=3 (of another of that name);
-// remains=s1,b,f,103 (what can be recovered from: parseRemains);
-// seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
-// behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
-// long ago), unreadable (who was), closed=DURATION (changes may begin then),
-// gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
-// was asked for), down (the store is), final=AGE (since when a last one is needed),
-// single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
+// Wanted is replicas/domains, then words:
+//
+//	new (not initialised), paused, held (updates in place are), inactive, deleting, orphaning,
+//	slots=N (learners that etcd takes at once), boot=DURATION (how long machines may take to join), external (etcd), etcdonly (machines run
+//	etcd and nothing else), etcd=5 (the same, with etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on
+//	the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
+//	begun=NAME, workers=A,B, api+ (it answers all the same), infra- init- endpoint- template- api- etcd- split- (each is missing),
+//	certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
+//	refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
+//	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
+//	(ago), begun+ (it has begun), off=1,2 (machines that are off for good);
+//	decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows),
+//	forgotten=3 (that no rule waits for the infrastructure of machine 3), forgotten-=3 (of another of that name);
+//	remains=s1,b,f,103 (what can be recovered from: parseRemains);
+//	seed=NAME (of the failure domains), shrink=healthy (only while all are healthy), kubeconfig=none|DAYS, surge=0, kubeadm- addons- (are
+//	behind), most=N and period=DURATION (limits of repair), limit=N (replacements in a day), replaced=2@3h,3@1h (those that were, and how
+//	long ago), unreadable (who was), closed=DURATION (changes may begin then),
+//	gate=AGE (how old a backup may be), backup=AGE (of the newest verified one), asked=AGE (how long ago one
+//	was asked for), down (the store is), final=AGE (since when a last one is needed),
+//	single (the only machine needs a backup before an update in place), inplace=Preferred|Only|External.
 //
 // A machine is its number (cp-N) or a name and a slash, its domain, and marks:
-// ~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
-// x a component is not healthy, X two   ? one is not known     - none are known
-// o is outdated   M is marked   Y the same, by a person   C was chosen   N its Node is not ready   G a gate is not passed
-// =30m it replaced another 30 min ago   #2 which was the third in a row
-// A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
-// member any more   E it joins as a voter   U somebody changes it in place
-// H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
-// D what is outdated needs a backup first
-// R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
-// part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
-// failed   O a person declared it off   Z it was made by the seed   ! being deleted, !! its hook is due, !- its hook is gone   L it stays, and its hook was lost
 //
-// A member is the number of its machine, and marks: ^ leads, l learner, u not
-// started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
-// i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
-// 15 s (@0s: nobody knows since when), v6 its etcd is 3.6, d5 its data are of 3.5.
+//	~30s no Node, created 30 s ago   +10s its Node registered 10 s ago
+//	x a component is not healthy, X two   ? one is not known     - none are known
+//	o is outdated   M is marked   Y the same, by a person   C was chosen   N its Node is not ready   G a gate is not passed
+//	=30m it replaced another 30 min ago   #2 which was the third in a row
+//	A its API server is not healthy, A? is not known   P the provider says that something failed   J it cannot add a
+//	member any more   E it joins as a voter   U somebody changes it in place
+//	H it was made ahead and is held back   B30s its bootstrap was started 30 s ago, after that
+//	D what is outdated needs a backup first
+//	R what is outdated cannot be changed in place   Q whether it can be nobody has said   Ww its update in place is under way, Wb is begun in
+//	part, Wd is done, Wf failed, S is for another spec, T has left the node changed V nothing is left of it on its host   F its bootstrap
+//	failed O a person declared it off Z it was made by the seed ! being deleted, !! its hook is due, !- its hook is gone L it stays, and its
+//	hook was lost
+//
+// A member is the number of its machine, and marks:
+//
+//	^ leads, l learner, u not
+//	started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
+//	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
+//	15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5.
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -179,7 +185,7 @@ func wordsOfPolicy(o *plan.Observed, value string, number int) map[string]func()
 		"format":   func() { o.Want.NameFormat = value },
 		"seed":     func() { o.Want.DomainSeed = value },
 		"refused": func() {
-			o.Want.Refused = plan.Refusal{Reason: value, Message: "spec.version is v1.38.0, v1.37 would be accepted", Replaceable: true}
+			o.Want.Refused = plan.Refusal{Reason: value, Message: "spec.version is v1.38.0: must be v1.37", Replaceable: true}
 		},
 		"unmakeable": func() {
 			o.Want.Refused = plan.Refusal{Reason: value, Message: "spec.machineNaming.template makes the same name twice"}
@@ -206,13 +212,19 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"alien": func() {
 			o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...)
 		},
-		"infra-":       func() { o.Cluster.Infrastructure = false },
-		"endpoint-":    func() { o.Cluster.Endpoint = "" },
-		"init-":        func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
-		"template-":    func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
-		"certs-":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
-		"certs!":       func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
-		"api-":         func() { o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused" },
+		"infra-":    func() { o.Cluster.Infrastructure = false },
+		"endpoint-": func() { o.Cluster.Endpoint = "" },
+		"init-":     func() { o.Cluster.Initializing = "kubeadm init has not written the ConfigMap cluster-info yet" },
+		"template-": func() { o.Cluster.Template = "LocalMachineTemplate demo does not exist" },
+		"certs-":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
+		"certs!":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
+		"api-": func() {
+			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "connection refused", now.Add(-time.Hour)
+		},
+		"silent": func() { o.Cluster.SilentSince = ago(value) },
+		"api!": func() {
+			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "not ready: etcd", time.Time{}
+		},
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
 		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },
@@ -262,8 +274,9 @@ func parseClosed(value string) plan.Window {
 	return c
 }
 
-// parseRemains reads what can be recovered from, separated by commas: s1 a survivor of revision 100 on machine 1, s1/2 the newest of 2, b a
-// backup of revision 90, f members are reached through the API server alone, 103 the highest revision that was seen.
+// parseRemains reads what can be recovered from, separated by commas. The words are: s1 a survivor of revision 100 on machine 1, s1/2 the
+// newest of 2, b a backup of revision 90. With f members are reached through the API server alone, and 103 is the highest revision that was
+// seen.
 func parseRemains(text string) plan.Remains {
 	r := plan.Remains{Recoverable: true}
 	for word := range strings.SplitSeq(text, ",") {

@@ -10,7 +10,7 @@ import (
 )
 
 // Answer runs a file of rows. Every line that is neither indented nor a comment
-// is a state; the indented lines below it are what answer must say of that state.
+// is a state; the indented lines below it are what answer must return for that state.
 // answer is handed the lines that are there, since some of them are questions.
 func Answer(t *testing.T, path string, update bool, answer func(o plan.Observed, asked []string) []string) {
 	t.Helper()

@@ -42,7 +42,8 @@ func (r *Controller) bootstrap(ctx context.Context, s *scope) (*obstacle, error)
 		return waits(bootstrapv1alpha1.SpecInvalidReason, "%v", wrong.ToAggregate()), nil
 	}
 	member := etcdadm.Member{Name: s.machine.Name}
-	for _, add := range []func(context.Context, *scope, *etcdadm.Member) (*obstacle, error){r.addRole, r.addCredentials, r.addSpec, r.addSANs} {
+	for _, add := range []func(context.Context, *scope, *etcdadm.Member) (*obstacle,
+		error){r.addRole, r.addCredentials, r.addSpec, r.addSANs} {
 		if o, err := add(ctx, s, &member); o != nil || err != nil {
 			return o, err
 		}
@@ -129,7 +130,8 @@ func (r *Controller) addSpec(ctx context.Context, s *scope, m *etcdadm.Member) (
 			return o, err
 		}
 		if !utf8.ValidString(u.Passwd) {
-			o := waits(bootstrapv1alpha1.SpecInvalidReason, "%s: key %s of secret %s must be the hash of a password, and is not UTF-8 text", at, from.Key, from.Name)
+			o := waits(bootstrapv1alpha1.SpecInvalidReason, "%s: key %s of secret %s must be the hash of a password, and is not UTF-8 text", at,
+				from.Key, from.Name)
 			o.unwatched = true
 			return o, nil
 		}
@@ -138,7 +140,8 @@ func (r *Controller) addSpec(ctx context.Context, s *scope, m *etcdadm.Member) (
 }
 
 // secret reads what a field refers to into another one; without a name it leaves that alone.
-func (r *Controller) secret(ctx context.Context, config *bootstrapv1alpha1.EtcdadmConfig, at, name, key string, into *string) (*obstacle, error) {
+func (r *Controller) secret(ctx context.Context, config *bootstrapv1alpha1.EtcdadmConfig, at, name, key string, into *string) (*obstacle,
+	error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -230,7 +233,7 @@ func (r *Controller) store(ctx context.Context, s *scope, data []byte, format bo
 	return nil
 }
 
-// replace writes data over those of an earlier try, and over nobody else's.
+// replace writes data over those of an earlier try, and over no other data.
 func (r *Controller) replace(ctx context.Context, s *scope, made *corev1.Secret) error {
 	found := &corev1.Secret{}
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(made), found); err != nil {

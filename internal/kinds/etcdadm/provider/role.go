@@ -24,7 +24,7 @@ func (r *Controller) addRole(ctx context.Context, s *scope, m *etcdadm.Member) (
 		return nil, fmt.Errorf("reading EtcdCluster %s: %w", s.etcd.Name, err)
 	}
 	if now.UID != s.etcd.UID {
-		return waits(bootstrapv1alpha1.WaitingForEtcdClusterReason, "EtcdCluster %s was made anew", s.etcd.Name), nil
+		return waits(bootstrapv1alpha1.WaitingForEtcdClusterReason, "EtcdCluster %s was made again", s.etcd.Name), nil
 	}
 	if etcdadm.Initialized(now) {
 		return r.join(ctx, now, m)
@@ -72,7 +72,7 @@ func (r *Controller) otherKeeper(ctx context.Context, s *scope, now *etcdcluster
 	return o, nil
 }
 
-// begun returns the name of another Machine of the Cluster's etcd that has bootstrap data: whatever it was told, it may be a member of
+// begun returns the name of another Machine of the Cluster's etcd that has bootstrap data. Whatever it was told, it may be a member of
 // this EtcdCluster, or of one that was there before it. Empty: there is none.
 func (r *Controller) begun(ctx context.Context, s *scope) (string, error) {
 	var all clusterv1.MachineList

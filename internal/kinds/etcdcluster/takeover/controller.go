@@ -101,7 +101,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // keep has an EtcdCluster there, with what the other controller made, or returns what it waits for.
-func (c *Controller) keep(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster *clusterv1.Cluster) (*v1alpha1.EtcdCluster, *wait, error) {
+func (c *Controller) keep(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster *clusterv1.Cluster) (*v1alpha1.EtcdCluster, *wait,
+	error) {
 	if w := missing(e, cluster); w != nil {
 		return nil, w, nil
 	}
@@ -120,7 +121,8 @@ func (c *Controller) keep(ctx context.Context, e *v1beta1.EtcdadmCluster, cluste
 	})
 	exists := err == nil
 	if exists && !metav1.IsControlledBy(etcd, e) {
-		return nil, &wait{"EtcdClusterOfAnother", fmt.Sprintf("EtcdCluster %s exists and is not of this EtcdadmCluster: delete one of them", etcd.Name)}, nil
+		return nil, &wait{"EtcdClusterOfAnother", fmt.Sprintf("EtcdCluster %s exists and is not of this EtcdadmCluster: delete one of them",
+			etcd.Name)}, nil
 	}
 	wanted, w := specOf(e, exists)
 	if w != nil {
@@ -144,7 +146,8 @@ func (c *Controller) keep(ctx context.Context, e *v1beta1.EtcdadmCluster, cluste
 func missing(e *v1beta1.EtcdadmCluster, cluster *clusterv1.Cluster) *wait {
 	switch {
 	case slices.Contains(e.Finalizers, v1beta1.OtherFinalizer) && e.Annotations[v1beta1.TakeOverAnnotation] != "true":
-		return &wait{"WaitingForTakeOver", fmt.Sprintf("the finalizer %s says that aws/etcdadm-controller keeps this etcd cluster: scale its Deployment to 0, "+
+		return &wait{"WaitingForTakeOver", fmt.Sprintf("the finalizer %s says that aws/etcdadm-controller keeps this etcd cluster: scale its "+
+			"Deployment to 0, "+
 			"then set the annotation %s=true", v1beta1.OtherFinalizer, v1beta1.TakeOverAnnotation)}
 	case cluster == nil && e.DeletionTimestamp.IsZero():
 		return &wait{"WaitingForCluster", fmt.Sprintf("waiting for the Cluster that the label %s names", clusterv1.ClusterNameLabel)}

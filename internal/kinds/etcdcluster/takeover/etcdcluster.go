@@ -42,7 +42,8 @@ func specOf(e *v1beta1.EtcdadmCluster, exists bool) (*v1alpha1.EtcdClusterSpec, 
 }
 
 // create makes the EtcdCluster. Where the other controller had a member already, no machine may begin another etcd cluster.
-func (c *Controller) create(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster string, spec *v1alpha1.EtcdClusterSpec) (*v1alpha1.EtcdCluster, error) {
+func (c *Controller) create(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster string,
+	spec *v1alpha1.EtcdClusterSpec) (*v1alpha1.EtcdCluster, error) {
 	made := &v1alpha1.EtcdCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Namespace, Name: e.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
@@ -65,7 +66,8 @@ func (c *Controller) create(ctx context.Context, e *v1beta1.EtcdadmCluster, clus
 // update writes the fields that EtcdadmCluster has an answer to. All others are for a person to set on the EtcdCluster.
 func (c *Controller) update(ctx context.Context, etcd *v1alpha1.EtcdCluster, spec *v1alpha1.EtcdClusterSpec) error {
 	after := etcd.DeepCopy()
-	after.Spec.Replicas, after.Spec.InfrastructureTemplate, after.Spec.EtcdadmConfigSpec = spec.Replicas, spec.InfrastructureTemplate, spec.EtcdadmConfigSpec
+	after.Spec.Replicas, after.Spec.InfrastructureTemplate, after.Spec.EtcdadmConfigSpec = spec.Replicas, spec.InfrastructureTemplate,
+		spec.EtcdadmConfigSpec
 	if spec.Version != "" {
 		after.Spec.Version = spec.Version
 	}
@@ -82,7 +84,8 @@ func (c *Controller) update(ctx context.Context, etcd *v1alpha1.EtcdCluster, spe
 // control plane must not take it for lost meanwhile.
 func report(e *v1beta1.EtcdadmCluster, etcd *v1alpha1.EtcdCluster, w *wait) {
 	status := &e.Status
-	ready := clusterv1beta1.Condition{Type: v1beta1.EtcdClusterReadyCondition, Status: corev1.ConditionFalse, Severity: clusterv1beta1.ConditionSeverityInfo}
+	ready := clusterv1beta1.Condition{Type: v1beta1.EtcdClusterReadyCondition, Status: corev1.ConditionFalse,
+		Severity: clusterv1beta1.ConditionSeverityInfo}
 	switch {
 	case w != nil:
 		ready.Reason, ready.Message = w.reason, w.message

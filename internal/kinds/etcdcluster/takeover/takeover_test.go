@@ -35,7 +35,8 @@ func given() (*clusterv1.Cluster, *v1beta1.EtcdadmCluster, []client.Object) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Name: "demo", UID: "cluster-uid"}},
 	}}
 	e.Spec.Replicas = ptr.To[int32](3)
-	e.Spec.InfrastructureTemplate = corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "VSphereMachineTemplate", Name: "t", Namespace: "default"}
+	e.Spec.InfrastructureTemplate = corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1",
+		Kind: "VSphereMachineTemplate", Name: "t", Namespace: "default"}
 	e.Spec.EtcdadmConfigSpec.CloudInitConfig = &bootstrapv1beta1.CloudInitConfig{Version: "3.5.26"}
 	e.Status = v1beta1.EtcdadmClusterStatus{
 		Initialized: true, Ready: true, CreationComplete: true, Endpoints: "https://10.0.0.1:2379", Replicas: 3,
@@ -51,7 +52,8 @@ func given() (*clusterv1.Cluster, *v1beta1.EtcdadmCluster, []client.Object) {
 		made = append(made, m)
 	}
 	for _, name := range []string{"demo-managed-etcd", "demo-etcd", "demo-apiserver-etcd-client"} {
-		made = append(made, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: []metav1.OwnerReference{owner}}})
+		made = append(made, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			OwnerReferences: []metav1.OwnerReference{owner}}})
 	}
 	return cluster, e, made
 }
@@ -134,8 +136,10 @@ func TestTakeOver(t *testing.T) {
 	cluster, e, made := given()
 	s := newScene(t, append(made, cluster, e)...)
 	now := s.turn()
-	s.waits(now, "WaitingForTakeOver", "scale its Deployment to 0, then set the annotation etcdcluster.cluster.x-k8s.io/quorate-take-over=true")
-	if s.etcd() != nil || len(now.Finalizers) != 1 || len(now.Status.Conditions) != 2 || s.controllers(made)["demo-etcd-a"] != "EtcdadmCluster" {
+	s.waits(now, "WaitingForTakeOver",
+		"scale its Deployment to 0, then set the annotation etcdcluster.cluster.x-k8s.io/quorate-take-over=true")
+	if s.etcd() != nil || len(now.Finalizers) != 1 || len(now.Status.Conditions) != 2 ||
+		s.controllers(made)["demo-etcd-a"] != "EtcdadmCluster" {
 		t.Errorf("the other controller's etcd cluster was touched: %+v", now)
 	}
 
@@ -149,10 +153,12 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("what a control plane reads is %+v, the finalizers are %v", now.Status, now.Finalizers)
 	}
 	etcd := s.etcd()
-	if etcd == nil || !metav1.IsControlledBy(etcd, now) || etcd.Annotations[controlplanev1.InitializedAnnotation] != "true" || etcd.Labels[clusterv1.ClusterNameLabel] != "demo" {
+	if etcd == nil || !metav1.IsControlledBy(etcd, now) || etcd.Annotations[controlplanev1.InitializedAnnotation] != "true" ||
+		etcd.Labels[clusterv1.ClusterNameLabel] != "demo" {
 		t.Fatalf("the EtcdCluster is %+v", etcd)
 	}
-	if ref := etcd.Spec.InfrastructureTemplate; ref.APIGroup != "infrastructure.cluster.x-k8s.io" || ref.Kind != "VSphereMachineTemplate" || ref.Name != "t" ||
+	if ref := etcd.Spec.InfrastructureTemplate; ref.APIGroup != "infrastructure.cluster.x-k8s.io" || ref.Kind != "VSphereMachineTemplate" ||
+		ref.Name != "t" ||
 		*etcd.Spec.Replicas != 3 || etcd.Spec.Version != "3.5.26" || etcd.Spec.EtcdadmConfigSpec.Version != "" {
 		t.Errorf("its spec is %+v", etcd.Spec)
 	}
@@ -178,7 +184,8 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := s.turn().Status
-	if !status.Ready || !status.Initialized || !status.CreationComplete || status.Endpoints != "https://a:2379" || status.InitMachineAddress != "a" ||
+	if !status.Ready || !status.Initialized || !status.CreationComplete || status.Endpoints != "https://a:2379" ||
+		status.InitMachineAddress != "a" ||
 		status.Replicas != 3 || len(status.Conditions) != 1 || status.Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("the status is %+v", status)
 	}
@@ -210,7 +217,8 @@ func TestNothingMade(t *testing.T) {
 		change          func(*clusterv1.Cluster, *v1beta1.EtcdadmCluster)
 		reason, message string
 	}{
-		"no Cluster": {func(_ *clusterv1.Cluster, e *v1beta1.EtcdadmCluster) { e.OwnerReferences = nil }, "WaitingForCluster", "cluster.x-k8s.io/cluster-name"},
+		"no Cluster": {func(_ *clusterv1.Cluster, e *v1beta1.EtcdadmCluster) { e.OwnerReferences = nil }, "WaitingForCluster",
+			"cluster.x-k8s.io/cluster-name"},
 		"no version": {func(_ *clusterv1.Cluster, e *v1beta1.EtcdadmCluster) { e.Spec.EtcdadmConfigSpec.CloudInitConfig = nil },
 			"VersionUnknown", "spec.etcdadmConfigSpec.cloudInitConfig.version is empty: set it to the version of etcd that the members run"},
 		"another namespace": {func(_ *clusterv1.Cluster, e *v1beta1.EtcdadmCluster) {

@@ -63,7 +63,7 @@ type Phase string
 const (
 	Checking Phase = "checking" // its checksums are compared
 	Cached   Phase = "cached"   // it was there
-	Damaged  Phase = "damaged"  // it was there and is made anew; Detail says what differs
+	Damaged  Phase = "damaged"  // it was there and is made again; Detail says what differs
 	Waiting  Phase = "waiting"  // another process makes it
 	Building Phase = "building" // Detail says what is being done
 	Built    Phase = "built"
@@ -146,7 +146,7 @@ func (c *Cache) ensure(ctx context.Context, p Product, report func(Phase, string
 			return folder, nil
 		}
 		if p.HostErr != nil {
-			return "", fmt.Errorf("%s in %s is damaged (%w) and cannot be made anew: %w", p, folder, err, p.HostErr)
+			return "", fmt.Errorf("%s in %s is damaged (%w) and cannot be made again: %w", p, folder, err, p.HostErr)
 		}
 	}
 	if p.HostErr != nil {
@@ -310,7 +310,7 @@ func (c *Cache) fromPrebuilt(p Product, report func(Phase, string)) (string, err
 	return folder, nil
 }
 
-// Have says whether a product is there, without comparing checksums, and without making it.
+// Have reports whether a product is there, without comparing checksums, and without making it.
 func (c *Cache) Have(p Product) bool {
 	if c.prebuilt != "" {
 		_, ok := newest(c.prebuilt, p)
@@ -373,5 +373,5 @@ func (c *Cache) reporter(p Product) func(Phase, string) {
 	}
 }
 
-// Prebuilt says whether everything is taken from a prebuilt folder and nothing is made.
+// Prebuilt reports whether everything is taken from a prebuilt folder and nothing is made.
 func (c *Cache) Prebuilt() bool { return c.prebuilt != "" }

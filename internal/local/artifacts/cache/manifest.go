@@ -64,7 +64,7 @@ type manifest struct {
 	Inputs  Digest  `json:"inputs"`
 	Host    Digest  `json:"host"`
 	Entries []entry `json:"entries"` // in the order of their paths
-	// Imported says that it came in a bundle: it is taken for its inputs, whatever this host would make it with.
+	// Imported says that it came in a bundle: it counts as made from its inputs, whatever this host would make it with.
 	Imported bool `json:"imported,omitempty"`
 }
 

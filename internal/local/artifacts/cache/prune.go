@@ -77,7 +77,7 @@ func (c *Cache) Prune(wanted []Product, used []string, dryRun bool) ([]Removed, 
 	return removed, nil
 }
 
-// superseded returns the names of the products that nobody wants or uses.
+// superseded returns the names of the products that are neither wanted nor used.
 func (c *Cache) superseded(wanted []Product, used []string) ([]string, error) {
 	entries, err := os.ReadDir(c.root)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Cache) superseded(wanted []Product, used []string) ([]string, error) {
 	return names, nil
 }
 
-// isIn tells whether Ensure would take p from a folder of this name.
+// isIn reports whether Ensure would take p from a folder of this name.
 func (p Product) isIn(name string) bool {
 	if p.HostErr != nil {
 		return strings.HasPrefix(name, p.prefix())
@@ -104,19 +104,19 @@ func (p Product) isIn(name string) bool {
 	return name == p.Folder()
 }
 
-// isProduct tells whether a folder is what its name says, and nothing that somebody put into the cache.
+// isProduct reports whether a folder is what its name says, and nothing that somebody put into the cache.
 func (c *Cache) isProduct(name string) bool {
 	m, err := readManifest(filepath.Join(c.root, name))
 	return err == nil && name == Product{Name: m.Product, Version: m.Version, Inputs: m.Inputs, Host: m.Host}.Folder()
 }
 
-// isImported tells whether a product came in a bundle.
+// isImported reports whether a product came in a bundle.
 func (c *Cache) isImported(name string) bool {
 	m, err := readManifest(filepath.Join(c.root, name))
 	return err == nil && m.Imported
 }
 
-// standsIn tells whether one of the paths leads to a folder or through it. Only its name is compared: somebody may know
+// standsIn reports whether one of the paths leads to a folder or through it. Only its name is compared: somebody may know
 // the cache by another path.
 func standsIn(name string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {

@@ -1,4 +1,4 @@
-// Package image writes container images to files without a container engine or a registry: one layer of given files, in
+// Package image writes container images to files without a container engine or a registry. An image is one layer of given files, in
 // the format that `docker save` writes and containerd imports, or as an OCI image layout of several architectures. The same files give the
 // same bytes, whenever and by whomever it is done.
 //

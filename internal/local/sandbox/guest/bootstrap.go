@@ -24,7 +24,7 @@ const (
 )
 
 // bootstrap waits for the data and carries it out, once in the machine's life: like a machine with cloud-init, one
-// that lost its power in the middle does not begin anew.
+// that lost its power in the middle does not begin again.
 func (m *machine) bootstrap(ctx context.Context) {
 	m.mu.Lock()
 	phase := m.status.Bootstrap.Phase
@@ -88,7 +88,8 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 	meta := cloudinit.Meta{Name: m.boot.Name, InstanceID: m.boot.Name, Address: m.boot.Address4, Address6: m.boot.Address6}
 	config, err := cloudinit.Parse(data, meta)
 	if err != nil {
-		return Bootstrap{Phase: Failed, Command: "reading the bootstrap data", Output: plaintext.Shown(err.Error()), Unsupported: plaintext.Shown(cloudinit.Unsupported(err))}
+		return Bootstrap{Phase: Failed, Command: "reading the bootstrap data", Output: plaintext.Shown(err.Error()),
+			Unsupported: plaintext.Shown(cloudinit.Unsupported(err))}
 	}
 	log, err := openLog(filepath.Join(LogDir, "bootstrap.log"), logLimit)
 	if err != nil {
@@ -109,7 +110,8 @@ func (m *machine) carryOut(ctx context.Context, data []byte) Bootstrap {
 	}
 	if failure != nil {
 		return Bootstrap{
-			Phase: Failed, Command: plaintext.Shown(failure.Command), Output: plaintext.Shown(failure.Output), Unsupported: plaintext.Shown(failure.Unsupported),
+			Phase: Failed, Command: plaintext.Shown(failure.Command), Output: plaintext.Shown(failure.Output),
+			Unsupported: plaintext.Shown(failure.Unsupported),
 		}
 	}
 	return Bootstrap{Phase: Succeeded}

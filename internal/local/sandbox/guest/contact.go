@@ -107,7 +107,7 @@ func (c contact) endpoint() (*endpoint, error) {
 		return nil, fmt.Errorf("reading %s: certificate-authority-data is no certificate", c.asks)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
-	// Whoever answers for the API server must not send this elsewhere.
+	// The server that answers for the API server must not send this elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &endpoint{cluster.Server, u.Hostname(), &http.Client{Transport: transport, Timeout: askTimeout, CheckRedirect: stay}}, nil
 }
@@ -133,7 +133,7 @@ func (m *machine) hastenKubelet(ctx context.Context) {
 	}
 	c := contact{asks: bootstrapKubeconfig, has: kubeletCertificate, address: m.boot.Address, restart: func() error {
 		err := u.stop()
-		u.start() // also where it did not end: nobody else starts it
+		u.start() // also where it did not end: nothing else starts it
 		return err
 	}}
 	did, err := c.await(ctx)

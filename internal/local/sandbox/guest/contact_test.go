@@ -26,11 +26,13 @@ func TestContact(t *testing.T) {
 		did     bool
 		err     string
 	}{
-		"its own API server":          {address: "127.0.0.1", asked: after + 1, did: true},
-		"another API server":          {address: "10.0.0.1"},
-		"it has its certificate":      {address: "127.0.0.1", prepare: func(t *testing.T, c *contact) { write(t, c.has, "") }},
-		"it has none, and cannot end": {address: "127.0.0.1", asked: after + 1, did: true, prepare: func(_ *testing.T, c *contact) { c.restart = func() error { return errors.New("it stays") } }, err: "it stays"},
-		"no kubeconfig":               {address: "127.0.0.1", prepare: func(t *testing.T, c *contact) { write(t, c.asks, "clusters: []\n") }, err: "it has 0 clusters, want 1"},
+		"its own API server":     {address: "127.0.0.1", asked: after + 1, did: true},
+		"another API server":     {address: "10.0.0.1"},
+		"it has its certificate": {address: "127.0.0.1", prepare: func(t *testing.T, c *contact) { write(t, c.has, "") }},
+		"it has none, and cannot end": {address: "127.0.0.1", asked: after + 1, did: true,
+			prepare: func(_ *testing.T, c *contact) { c.restart = func() error { return errors.New("it stays") } }, err: "it stays"},
+		"no kubeconfig": {address: "127.0.0.1", prepare: func(t *testing.T, c *contact) { write(t, c.asks, "clusters: []\n") },
+			err: "it has 0 clusters, want 1"},
 		"no authority": {address: "127.0.0.1", prepare: func(t *testing.T, c *contact) {
 			write(t, c.asks, "clusters: [{cluster: {server: https://127.0.0.1:1}}]\n")
 		}, err: "certificate-authority-data is no certificate"},
@@ -47,7 +49,8 @@ func TestContact(t *testing.T) {
 			c := contact{asks: filepath.Join(dir, "asks"), has: filepath.Join(dir, "has"), address: test.address}
 			c.restart = func() error { restarted.Add(1); return nil }
 			authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-			write(t, c.asks, fmt.Sprintf("clusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n", base64.StdEncoding.EncodeToString(authority), server.URL))
+			write(t, c.asks, fmt.Sprintf("clusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n",
+				base64.StdEncoding.EncodeToString(authority), server.URL))
 			if test.prepare != nil {
 				test.prepare(t, &c)
 			}
@@ -70,7 +73,8 @@ func TestContactEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*look+look/2)
 	defer cancel()
 	dir, began := t.TempDir(), time.Now()
-	c := contact{asks: filepath.Join(dir, "asks"), has: filepath.Join(dir, "has"), restart: func() error { t.Error("it was restarted"); return nil }}
+	c := contact{asks: filepath.Join(dir, "asks"), has: filepath.Join(dir, "has"),
+		restart: func() error { t.Error("it was restarted"); return nil }}
 	if did, err := c.await(ctx); did || err != nil || time.Since(began) < 3*look {
 		t.Errorf("restarted: %t, %v after %s", did, err, time.Since(began))
 	}

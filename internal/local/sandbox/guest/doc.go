@@ -1,4 +1,4 @@
-// Package guest is what quorate-node does inside a local machine: it makes the machine's mounts, is its first process,
+// Package guest is what quorate-node does inside a local machine. It makes the machine's mounts, is its first process,
 // supervises containerd and the kubelet, answers a subset of systemctl, carries out the bootstrap data, and lets
 // commands of the host in.
 //

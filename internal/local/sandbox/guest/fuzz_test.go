@@ -8,7 +8,8 @@ import (
 
 // FuzzBoot reads what the host hands over.
 func FuzzBoot(f *testing.F) {
-	f.Add([]byte(`{"name":"one","address":"172.30.1.1","disk":"/d","overlays":[{"lower":"/usr"}],"binds":[{"source":"/a","readOnly":true}],"cgroups":{"unified":true,"procs":["/x"]}}`))
+	f.Add([]byte(`{"name":"one","address":"172.30.1.1","disk":"/d","overlays":[{"lower":"/usr"}],"binds":[{"source":"/a","readOnly":true}],` +
+		`"cgroups":{"unified":true,"procs":["/x"]}}`))
 	f.Add([]byte(`{"overlays":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), BootFile)
@@ -38,7 +39,8 @@ func FuzzEnvironmentFile(f *testing.F) {
 
 // FuzzLoadService reads unit files, which etcdadm and users write.
 func FuzzLoadService(f *testing.F) {
-	f.Add([]byte("[Unit]\nDescription=etcd\n[Service]\nEnvironmentFile=-/none\nExecStart=/opt/bin/etcd\nType=notify\nRestart=on-failure\nRestartSec=5s\n"))
+	f.Add([]byte("[Unit]\nDescription=etcd\n[Service]\nEnvironmentFile=-/none\n" +
+		"ExecStart=/opt/bin/etcd\nType=notify\nRestart=on-failure\nRestartSec=5s\n"))
 	f.Add([]byte("[Service]\nExecStart=\nExecStart=/a b\nEnvironment=\"A=1\"\nRestartSec=1min 5s\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "etcd.service")

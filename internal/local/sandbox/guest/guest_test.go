@@ -57,7 +57,8 @@ func TestEnvironmentFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for variable, want := range map[string]string{"KUBELET_EXTRA_ARGS": "--a=b --c", "PLAIN": "--d", "NONE": "", "KUBELET_KUBEADM_ARGS": `--eviction-hard="memory.available<1Gi" --v=2`} {
+	for variable, want := range map[string]string{"KUBELET_EXTRA_ARGS": "--a=b --c", "PLAIN": "--d", "NONE": "",
+		"KUBELET_KUBEADM_ARGS": `--eviction-hard="memory.available<1Gi" --v=2`} {
 		if got, err := environmentFile(path, variable); got != want || err != nil {
 			t.Errorf("%s: %q, %v", variable, got, err)
 		}

@@ -17,13 +17,13 @@ const (
 	// reportFD carries the process number of the machine's first process and, when the start fails, the reason.
 	reportFD = 3
 	// goFD gives one byte once the host has recorded the process and made its link; its end without a byte
-	// means that the host's process died, and nobody would know of the machine.
+	// means that the host's process died, and the machine would have no record.
 	goFD = 4
 )
 
 // Launch starts a machine's first process and returns; args are the path of the Boot. It runs on the host, as a
-// process of its own, because cgroups and namespaces are joined by whole processes, and because the machine must
-// not be the child of whoever asked for it.
+// process of its own. Only whole processes join cgroups and namespaces, and the machine must
+// not be the child of the process that asked for it.
 func Launch(args []string) int {
 	report := os.NewFile(reportFD, "report")
 	if err := launch(args, report); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
 
-// masquerade gives packets of pods the machine's own address where nobody knows the way back to a pod: at the host, at
+// masquerade gives packets of pods the machine's own address where there is no route back to a pod: at the host, at
 // endpoints on its bridge, and beyond. Between pods of machines of one cluster there are routes, and addresses stay.
 const masquerade = `table %[4]s quorate {
 	chain postrouting {

@@ -40,7 +40,8 @@ func containerdAnswers(ctx context.Context) error {
 	}
 	defer transport.CloseIdleConnections()
 	// An empty message in gRPC's frame: not compressed, length zero.
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://containerd/runtime.v1.RuntimeService/Version", bytes.NewReader(make([]byte, 5)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://containerd/runtime.v1.RuntimeService/Version",
+		bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		return fmt.Errorf("asking containerd: %w", err)
 	}

@@ -149,7 +149,7 @@ func (d disk) mountBind(b Bind) error {
 	if !b.ReadOnly {
 		return nil
 	}
-	// Opened anew, the path leads to what was mounted.
+	// Opened again, the path leads to what was mounted.
 	if err := d.mount("", b.Target, info.IsDir(), "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("making %s read-only: %w", b.Target, err)
 	}
@@ -215,7 +215,7 @@ func makeDevices(dev string) error {
 	return nil
 }
 
-// mountCgroups mounts the hierarchies anew, so that their roots are the machine's own cgroups: a bind of the
+// mountCgroups mounts the hierarchies again, so that their roots are the machine's own cgroups: a bind of the
 // host's mounts makes the kubelet fail with "failed to find cgroup mounts".
 func mountCgroups(target string, c Cgroups) error {
 	if c.Unified {
@@ -257,7 +257,7 @@ func (h Hierarchy) mount(target string) error {
 	return nil
 }
 
-// Leaf is the cgroup, below the machine's own, that holds its processes on cgroup v2: only a group without processes of
+// Leaf is the cgroup, below the machine's own, that holds its processes on cgroup v2. Only a group without processes of
 // its own may hand its controllers on, and the kubelet wants them at the top.
 const Leaf = "init"
 

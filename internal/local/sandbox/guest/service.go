@@ -53,7 +53,7 @@ var withoutEffect = []string{
 	"MemoryLow", "MemoryMin", "OOMScoreAdjust", "CPUWeight", "IOWeight",
 }
 
-// loadService reads a unit's file and its drop-ins. What is asked for and would not be heeded is an error.
+// loadService reads a unit's file and its drop-ins. A setting that would have no effect is an error.
 func loadService(file, socket string) (service, error) {
 	dropIns, err := filepath.Glob(file + ".d/*.conf")
 	if err != nil {

@@ -52,7 +52,8 @@ func TestLoadService(t *testing.T) {
 	writeAll(t, map[string]string{
 		file:              fmt.Sprintf(etcdadmUnit, dir),
 		dir + "/etcd.env": "# a comment\nETCD_NAME=m1\n\nETCD_X=\"a b\"\n",
-		filepath.Join(file+".d", "10-extra.conf"):  "[Service]\nEnvironmentFile=-" + dir + "/extra.env\nEnvironmentFile=-/nowhere\nEnvironment=\"A=1\"\n",
+		filepath.Join(file+".d", "10-extra.conf"): "[Service]\nEnvironmentFile=-" + dir +
+			"/extra.env\nEnvironmentFile=-/nowhere\nEnvironment=\"A=1\"\n",
 		dir + "/extra.env":                         "ETCD_LISTEN_METRICS_URLS=http://10.0.0.1:2381\n",
 		filepath.Join(file+".d", "ignored.backup"): "[Service]\nUser=nobody\n",
 	})
@@ -99,7 +100,8 @@ func TestLoadServiceRefuses(t *testing.T) {
 }
 
 func TestSpan(t *testing.T) {
-	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "100ms": 100 * time.Millisecond, "1min 5s": 65 * time.Second, "0": 0} {
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "100ms": 100 * time.Millisecond, "1min 5s": 65 * time.Second,
+		"0": 0} {
 		if got, err := span(text); got != want || err != nil {
 			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
 		}
@@ -111,7 +113,8 @@ func TestStartWaits(t *testing.T) {
 	dir := t.TempDir()
 	u, _ := newTestUnit(t, "")
 	u.file = filepath.Join(dir, "etcd.service")
-	script := "while [ ! -e " + dir + "/go ]; do sleep 0.01; done; [ ! -e " + dir + "/fail ] || exit 7; [ ! -e " + dir + "/done ] || exit 0; exec sleep 1000"
+	script := "while [ ! -e " + dir + "/go ]; do sleep 0.01; done; [ ! -e " + dir + "/fail ] || exit 7; [ ! -e " + dir +
+		"/done ] || exit 0; exec sleep 1000"
 	u.service = func() (service, error) {
 		return service{argv: []string{"/bin/sh", "-c", script}, notifies: true, restart: restartOnFailure}, nil
 	}
@@ -163,8 +166,9 @@ func TestWrittenUnits(t *testing.T) {
 		t.Errorf("without a file: %+v", got)
 	}
 	writeAll(t, map[string]string{
-		dir + "/job.service": "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh " + dir + "/job WORD\nEnvironment=NAME=job\nRestart=on-failure\nRestartSec=10ms\n",
-		dir + "/job":         "echo begun $1 $NAME\n[ -e " + dir + "/go ] || exit 3\nexec sleep 1000\n",
+		dir + "/job.service": "[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh " + dir +
+			"/job WORD\nEnvironment=NAME=job\nRestart=on-failure\nRestartSec=10ms\n",
+		dir + "/job": "echo begun $1 $NAME\n[ -e " + dir + "/go ] || exit 3\nexec sleep 1000\n",
 	})
 	for _, args := range []string{"daemon-reload", "enable job.service", "start job.service"} {
 		if got := call(args); got.Code != 0 {

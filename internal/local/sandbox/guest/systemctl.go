@@ -73,7 +73,7 @@ func serveSystemctl(l net.Listener, t *units) error {
 			defer func() { _ = conn.Close() }()
 			var args []string
 			if json.NewDecoder(conn).Decode(&args) == nil {
-				// Whoever asked may be gone; nobody else wants the answer.
+				// The process that asked may be gone; no other wants the answer.
 				_ = json.NewEncoder(conn).Encode(systemctl(t, args))
 			}
 		}()
@@ -178,11 +178,12 @@ func systemctl(t *units, args []string) answer {
 		return answer{Err: "systemctl: " + err.Error() + "\n", Code: exitFailed}
 	}
 	if c.verb == "daemon-reload" || c.verb == "reset-failed" {
-		// Units are built in, or read anew before each start.
+		// Units are built in, or read again before each start.
 		return answer{}
 	}
 	if _, ok := verbs[c.verb]; !ok {
-		return answer{Err: fmt.Sprintf("Unknown command verb %q: this machine knows %s.\n", c.verb, strings.Join(knownVerbs(), ", ")), Code: exitFailed}
+		return answer{Err: fmt.Sprintf("Unknown command verb %q: this machine knows %s.\n", c.verb, strings.Join(knownVerbs(), ", ")),
+			Code: exitFailed}
 	}
 	if len(c.units) == 0 {
 		return answer{Err: "Too few arguments.\n", Code: exitFailed}
@@ -281,7 +282,7 @@ func disableUnit(u *unit, c call) answer {
 	return answer{}
 }
 
-// startsWithMachine tells whether the unit is enabled.
+// startsWithMachine reports whether the unit is enabled.
 func (u *unit) startsWithMachine() bool {
 	_, err := os.Lstat(u.enabled)
 	return err == nil && u.exists()

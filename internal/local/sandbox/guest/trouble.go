@@ -49,7 +49,8 @@ func endOf(path string, most int64) (string, error) {
 }
 
 // writtenTo is where kubeadm, the kubelet, containerd and etcd write. Each folder may be a file system of its own.
-var writtenTo = []string{"/", "/etc/kubernetes", "/run", "/tmp", "/var", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/log"}
+var writtenTo = []string{"/", "/etc/kubernetes", "/run", "/tmp", "/var", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet",
+	"/var/log"}
 
 // leastFree is what a file system has at least that is not full, in bytes.
 const leastFree = 64 << 10
@@ -110,8 +111,8 @@ func (m *machine) watchKubelet(ended <-chan struct{}) {
 	}
 }
 
-// noteKubelet notes why the kubelet does not stay up; empty: it does. The first errors stay: whoever is told of them shall not be told anew
-// with each end.
+// noteKubelet notes why the kubelet does not stay up; empty: it does. The first errors stay: a reader who was told of them must not be told
+// again with each end.
 func (s *Status) noteKubelet(trouble string) {
 	if s.Bootstrap.Phase == Succeeded && (trouble == "" || s.Kubelet == "") {
 		s.Kubelet = trouble

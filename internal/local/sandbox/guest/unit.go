@@ -81,7 +81,7 @@ func (r restart) after(status syscall.WaitStatus) bool {
 	}
 }
 
-// clean reports whether a program ended as it does when it is told to, or has nothing left to do.
+// clean reports whether a program ended as it does when it is stopped, or has nothing left to do.
 func clean(status syscall.WaitStatus) bool {
 	if status.Signaled() {
 		return slices.Contains([]syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGPIPE}, status.Signal())

@@ -18,7 +18,7 @@ import (
 // kubeletConfig appears when kubeadm has decided what the kubelet is to be.
 const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
-// unitDir is where units are written on a machine: by etcdadm, or by whoever upgrades it.
+// unitDir is where units are written on a machine: by etcdadm, or by the upgrader.
 const unitDir = "/etc/systemd/system"
 
 // units are those of a machine: some are built in, and each other exists from the moment somebody writes its file.
@@ -61,7 +61,7 @@ func (t *units) wants() string { return filepath.Join(t.dir, "multi-user.target.
 // notifySocket is where a unit's program says that it is ready.
 func (t *units) notifySocket(unit string) string { return filepath.Join(t.run, "notify."+unit) }
 
-// add completes a unit that nobody knows yet.
+// add completes a unit that is not known yet.
 func (t *units) add(u *unit) error {
 	log, err := t.logTo(u.name + ".log")
 	if err != nil {

@@ -79,7 +79,7 @@ func (r *recovery) hasBegun() bool {
 	return r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != ""
 }
 
-// errRefused: what is asked for cannot be done, and looking again does not help.
+// errRefused: the request cannot be carried out, and looking again does not help.
 var errRefused = errors.New("refused")
 
 // Reconcile finds the seed of one recovery, and reports.

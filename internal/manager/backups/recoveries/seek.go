@@ -30,7 +30,7 @@ const best = "Best"
 const longest = time.Hour
 
 // seek finds the backup that is to be restored, or takes it of the survivor, and writes it into the recovery. A seed that stands there
-// already, whoever wrote it, must be what the store says of its backup.
+// already must be what the store says of its backup.
 func (c *Controller) seek(ctx context.Context, r *recovery) error {
 	found, err := observe.FindSurvivors(ctx, c.Client, c.Kind, client.ObjectKeyFromObject(r.group), c.ForwardOnly)
 	if err != nil {
@@ -58,17 +58,18 @@ func (c *Controller) seek(ctx context.Context, r *recovery) error {
 				return err
 			}
 		}
-		m, err := seedable(ctx, catalog, name, ground)
+		e, err := seedable(ctx, catalog, name, ground)
 		if err != nil {
 			return err
 		}
+		m := e.Manifest
 		seed := observe.Seed{
 			Backup: name, Taken: m.Taken, Revision: m.Revision(), Size: m.Snapshot.Size, SHA256: m.Snapshot.SHA256, Member: member,
 		}
 		if written != nil {
 			return checkWritten(r.EtcdRecovery, seed)
 		}
-		if err := try(ctx, catalog, m, identities); err != nil {
+		if err := try(ctx, catalog, e, identities); err != nil {
 			return err
 		}
 		return c.writeSeed(ctx, r, seed)
@@ -83,9 +84,10 @@ func (c *Controller) recipients(r *recovery) []string {
 	return nil
 }
 
-// seedable returns the manifest of a backup from which the control plane can be recovered.
-func seedable(ctx context.Context, catalog clusterbackup.Catalog, name string, ground backup.Ground) (*backup.Manifest, error) {
-	e, err := catalog.Get(ctx, name)
+// seedable returns a backup from which the control plane can be recovered, also one that was deleted or overwritten in a store that keeps
+// versions.
+func seedable(ctx context.Context, catalog clusterbackup.Catalog, name string, ground backup.Ground) (*clusterbackup.Entry, error) {
+	e, err := catalog.Find(ctx, name)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading backup %s, which spec.backup names: %w", name, err)
@@ -95,7 +97,7 @@ func seedable(ctx context.Context, catalog clusterbackup.Catalog, name string, g
 	if err := e.Manifest.RefuseSeed(e.Verification, ground); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return e.Manifest, nil
+	return e, nil
 }
 
 func refusedEncrypted(what string) error {
@@ -103,17 +105,18 @@ func refusedEncrypted(what string) error {
 }
 
 // try reads the whole snapshot of a backup, as the machine will that restores it: the machines that are given up are gone then.
-func try(ctx context.Context, catalog clusterbackup.Catalog, m *backup.Manifest, identities []age.Identity) error {
+func try(ctx context.Context, catalog clusterbackup.Catalog, e *clusterbackup.Entry, identities []age.Identity) error {
+	m := e.Manifest
 	if m.Archive.Encrypted() && len(identities) == 0 {
 		return refusedEncrypted("backup " + m.Name)
 	}
 	sum := sha256.New()
-	err := catalog.Snapshot(ctx, m.Name, identities, m.Snapshot.Size, sum)
+	err := catalog.Snapshot(ctx, e, identities, m.Snapshot.Size, sum)
 	if stranger := (*age.NoIdentityMatchError)(nil); errors.As(err, &stranger) {
 		return fmt.Errorf("%w: no identity of the secret in spec.identitySecretRef decrypts backup %s", errRefused, m.Name)
 	}
 	if err != nil {
-		if compared := catalog.Compare(ctx, m); errors.Is(compared, clusterbackup.ErrDamaged) {
+		if compared := catalog.Compare(ctx, e); errors.Is(compared, clusterbackup.ErrDamaged) {
 			err = compared
 		}
 		return fmt.Errorf("reading the snapshot of backup %s: %w", m.Name, err)

@@ -33,6 +33,7 @@ import (
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/pki"
+	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -188,7 +189,7 @@ func (s *Server) serve(w http.ResponseWriter, request *http.Request) {
 	log.Info("Handed a snapshot out", "to", request.RemoteAddr)
 }
 
-// knows reports whether a request shows the token of a machine that restores the seed of a recovery, and that nobody has given up. One that
+// knows reports whether a request shows the token of a machine that restores the seed of a recovery, and that was not given up. One that
 // was, and is late, would begin a second cluster behind the same endpoint.
 func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, request *http.Request) bool {
 	of, err := s.secret(ctx, r.Namespace, observe.SeedSecretName(r))
@@ -235,12 +236,15 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 	if observe.RecoveryApproved(object, string(r.cluster.UID)).IsZero() {
 		return errors.New("the recovery was changed after it was approved")
 	}
+	if err := s.silent(ctx, r.cluster); err != nil {
+		return err
+	}
 	identities, err := s.identities(ctx, object)
 	if err != nil {
 		return err
 	}
 	return s.with(ctx, object, r.identity(), func(catalog clusterbackup.Catalog) error {
-		stored, err := catalog.Get(ctx, seed.Backup)
+		stored, err := catalog.Find(ctx, seed.Backup)
 		if err == nil {
 			err = stored.Err
 		}
@@ -254,11 +258,21 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", strconv.FormatInt(seed.Size, 10))
 		out := &withholder{to: w, sum: sha256.New()}
-		if err := catalog.Snapshot(ctx, seed.Backup, identities, seed.Size, out); err != nil {
+		if err := catalog.Snapshot(ctx, stored, identities, seed.Size, out); err != nil {
 			return err
 		}
 		return out.finish(seed.SHA256)
 	})
+}
+
+// silent asks once more whether something answers at the endpoint of a cluster: minutes may have passed since the machine was made, and a
+// machine that no object tells of may have come back meanwhile.
+func (s *Server) silent(ctx context.Context, cluster *clusterv1.Cluster) error {
+	config, err := workload.ConfigOf(ctx, s.APIReader, client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		return err
+	}
+	return workload.Silent(ctx, config)
 }
 
 // withholder hands on what is written to it but for the last piece, which follows once the digest of the whole is right.

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
@@ -18,8 +19,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -76,7 +80,7 @@ func newScene(t *testing.T) *scene {
 		Data:       map[string][]byte{backupv1alpha1.IdentityKey: []byte("# a comment\n" + identity.String() + "\n")},
 	}
 	s := &scene{t: t, identity: identity}
-	s.c = fake.NewClientBuilder().WithScheme(kinds.Scheme()).WithObjects(cluster, kcp, store, key).
+	s.c = fake.NewClientBuilder().WithScheme(kinds.Scheme()).WithObjects(cluster, kcp, store, key, kubeconfig(t, "https://127.0.0.1:1", nil)).
 		WithStatusSubresource(&backupv1alpha1.EtcdRecovery{}).Build()
 	s.by = &Controller{
 		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kind: stacked.New(), Address: address,
@@ -93,6 +97,25 @@ func newScene(t *testing.T) *scene {
 	}
 	s.store()
 	return s
+}
+
+// kubeconfig is the secret by which the cluster at an address is reached.
+func kubeconfig(t *testing.T, address string, certificate *x509.Certificate) *corev1.Secret {
+	t.Helper()
+	at := &clientcmdapi.Cluster{Server: address}
+	if certificate != nil {
+		at.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["demo"], config.AuthInfos["admin"] = at, &clientcmdapi.AuthInfo{Token: "t"}
+	config.Contexts["demo"], config.CurrentContext = &clientcmdapi.Context{Cluster: "demo", AuthInfo: "admin"}, "demo"
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}, Data: map[string][]byte{secret.KubeconfigDataName: data},
+	}
 }
 
 // write writes an archive with a snapshot, as Quorate does.
@@ -242,6 +265,49 @@ func TestNotHandedOut(t *testing.T) {
 		if w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
+	}
+}
+
+// TestNotBesideACluster: no snapshot is handed out while something answers at the cluster's endpoint, also what refuses, fails or is not
+// believed, and none where nobody can ask.
+func TestNotBesideACluster(t *testing.T) {
+	api := func(code int) *httptest.Server {
+		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+		}))
+		t.Cleanup(server.Close)
+		return server
+	}
+	serves, refuses, fails := api(http.StatusOK), api(http.StatusUnauthorized), api(http.StatusInternalServerError)
+	for name, by := range map[string]*corev1.Secret{
+		"it serves":            kubeconfig(t, serves.URL, serves.Certificate()),
+		"it refuses":           kubeconfig(t, refuses.URL, refuses.Certificate()),
+		"it fails":             kubeconfig(t, fails.URL, fails.Certificate()),
+		"it is not believed":   kubeconfig(t, serves.URL, nil),
+		"nobody knows the way": {ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			r := s.recovery(nil)
+			if err := s.c.Update(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
+			from, err := observe.SeedSourceOf(t.Context(), s.c, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
+			request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
+			answer := httptest.NewRecorder()
+			defer func() {
+				if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) || answer.Body.Len() > 0 {
+					t.Errorf("the answer ended with %v, after %d bytes", p, answer.Body.Len())
+				}
+			}()
+			(&Server{Controller: s.by}).serve(answer, request)
+		})
 	}
 }
 

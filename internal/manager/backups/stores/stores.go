@@ -122,7 +122,7 @@ func (c *Controller) hold(ctx context.Context, store client.Object, used bool) (
 	if used && !store.GetDeletionTimestamp().IsZero() || !change(after, backupv1alpha1.StoreInUseFinalizer) {
 		return store, nil
 	}
-	// The list of finalizers is written as a whole: nobody else may have written meanwhile.
+	// The list of finalizers is written as a whole: there must be no other write meanwhile.
 	err := c.Client.Patch(ctx, after, client.MergeFromWithOptions(store, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("changing the finalizers of %s %s: %w", c.Kind, store.GetName(), err)

@@ -34,44 +34,64 @@ func TestCanUpdate(t *testing.T) {
 		{name: "nothing"},
 		{name: "a patch release", machine: "version: v1.36.2", wanted: "version: v1.36.3"},
 		{name: "the next minor", machine: "version: v1.35.4", wanted: "version: v1.36.3"},
-		{name: "two minors", machine: "version: v1.34.1", wanted: "version: v1.36.3", replacing: []string{"spec.version: v1.34.1 to v1.36.3: kubeadm goes up by one minor version at a time"}},
+		{name: "two minors", machine: "version: v1.34.1", wanted: "version: v1.36.3", replacing: []string{"spec.version: v1.34.1 to v1.36.3: " +
+			"kubeadm goes up by one minor version at a time"}},
 		{name: "another major", machine: "version: v1.36.3", wanted: "version: v2.0.0", replacing: []string{"one minor version at a time"}},
 		{name: "back", machine: "version: v1.36.3", wanted: "version: v1.36.2", replacing: []string{"does not go back"}},
-		{name: "no version before", machine: "{}", wanted: "version: v1.36.2", replacing: []string{"none to v1.36.2: the versions cannot be compared"}},
-		{name: "no version after", machine: "version: v1.36.2", wanted: "version: latest", replacing: []string{"to latest: the versions cannot be compared"}},
-		{name: "what makes no difference", machine: "{version: v1.36.2, providerID: 'local://a', clusterName: c, bootstrap: {dataSecretName: a}, deletion: {nodeDrainTimeoutSeconds: 1}}",
+		{name: "no version before", machine: "{}", wanted: "version: v1.36.2", replacing: []string{"none to v1.36.2: the versions cannot be " +
+			"compared"}},
+		{name: "no version after", machine: "version: v1.36.2", wanted: "version: latest", replacing: []string{"to latest: the versions cannot " +
+			"be compared"}},
+		{name: "what makes no difference", machine: "{version: v1.36.2, providerID: 'local://a', clusterName: c, bootstrap: {dataSecretName: " +
+			"a}, deletion: {nodeDrainTimeoutSeconds: 1}}",
 			wanted: "{version: v1.36.2, infrastructureRef: {name: b}, taints: [{key: a}], readinessGates: [], minReadySeconds: 3}"},
-		{name: "another failure domain", machine: "{version: v1.35.4, failureDomain: a}", wanted: "{version: v1.36.3, failureDomain: b}", replacing: []string{"Machine: spec.failureDomain"}},
+		{name: "another failure domain", machine: "{version: v1.35.4, failureDomain: a}", wanted: "{version: v1.36.3, failureDomain: b}",
+			replacing: []string{"Machine: spec.failureDomain"}},
 
-		{name: "arguments", config: kubeadm + "{apiServer: {extraArgs: [{name: v, value: '1'}]}}", desired: kubeadm + "{apiServer: {extraArgs: [{name: v, value: '2'}]}}",
+		{name: "arguments", config: kubeadm + "{apiServer: {extraArgs: [{name: v, value: '1'}]}}", desired: kubeadm +
+			"{apiServer: {extraArgs: [{name: v, value: '2'}]}}",
 			patch: kubeadm + "{apiServer: {extraArgs: [{name: v, value: '2'}]}}"},
-		{name: "the first arguments", config: "{}", desired: kubeadm + "{scheduler: {extraArgs: [{name: v, value: '2'}]}}", patch: kubeadm + "{scheduler: {extraArgs: [{name: v, value: '2'}]}}"},
-		{name: "no arguments any more", config: kubeadm + "{scheduler: {extraArgs: [{name: v, value: '2'}]}}", desired: kubeadm + "{}", patch: kubeadm + "{scheduler: null}"},
-		{name: "no configuration any more", config: kubeadm + "{controllerManager: {extraArgs: [{name: v, value: '2'}]}}", desired: "{}", patch: kubeadm + "null"},
+		{name: "the first arguments", config: "{}", desired: kubeadm + "{scheduler: {extraArgs: [{name: v, value: '2'}]}}", patch: kubeadm +
+			"{scheduler: {extraArgs: [{name: v, value: '2'}]}}"},
+		{name: "no arguments any more", config: kubeadm + "{scheduler: {extraArgs: [{name: v, value: '2'}]}}", desired: kubeadm + "{}",
+			patch: kubeadm + "{scheduler: null}"},
+		{name: "no configuration any more", config: kubeadm + "{controllerManager: {extraArgs: [{name: v, value: '2'}]}}", desired: "{}",
+			patch: kubeadm + "null"},
 		{name: "an empty one", config: "{}", desired: kubeadm + "{}", patch: kubeadm + "{}"},
 		{name: "images and etcd", config: kubeadm + "{imageRepository: a, etcd: {local: {imageTag: '1', extraArgs: [{name: a}]}}}",
 			desired: kubeadm + "{imageRepository: b, etcd: {local: {imageTag: '2', imageRepository: c}}}",
 			patch:   kubeadm + "{imageRepository: b, etcd: {local: {imageTag: '2', imageRepository: c, extraArgs: null}}}"},
-		{name: "CoreDNS", config: kubeadm + "{dns: {imageTag: a, imageRepository: b}}", desired: kubeadm + "{dns: {imageTag: c}}", patch: kubeadm + "{dns: {imageTag: c, imageRepository: null}}"},
-		{name: "a gate that kubeadm forgot", config: kubeadm + "{featureGates: {ControlPlaneKubeletLocalMode: true, A: true}}", desired: kubeadm + "{featureGates: {A: true}}",
+		{name: "CoreDNS", config: kubeadm + "{dns: {imageTag: a, imageRepository: b}}", desired: kubeadm + "{dns: {imageTag: c}}",
+			patch: kubeadm + "{dns: {imageTag: c, imageRepository: null}}"},
+		{name: "a gate that kubeadm forgot", config: kubeadm + "{featureGates: {ControlPlaneKubeletLocalMode: true, A: true}}", desired: kubeadm +
+			"{featureGates: {A: true}}",
 			patch: kubeadm + "{featureGates: {ControlPlaneKubeletLocalMode: null}}"},
-		{name: "the machine that was initialised", config: "{joinConfiguration: {nodeRegistration: {name: a}}}", desired: "{joinConfiguration: {nodeRegistration: {name: a}, timeouts: {etcdAPICallSeconds: 300}}}",
-			patch: "{joinConfiguration: {timeouts: {etcdAPICallSeconds: 300}}}"},
-		{name: "other timeouts", config: "{joinConfiguration: {timeouts: {discoverySeconds: 1}}}", desired: "{joinConfiguration: {timeouts: {etcdAPICallSeconds: 300}}}",
+		{name: "the machine that was initialised", config: "{joinConfiguration: {nodeRegistration: {name: a}}}",
+			desired: "{joinConfiguration: {nodeRegistration: {name: a}, timeouts: {etcdAPICallSeconds: 300}}}",
+			patch:   "{joinConfiguration: {timeouts: {etcdAPICallSeconds: 300}}}"},
+		{name: "other timeouts", config: "{joinConfiguration: {timeouts: {discoverySeconds: 1}}}", desired: "{joinConfiguration: {timeouts: " +
+			"{etcdAPICallSeconds: 300}}}",
 			patch: "{joinConfiguration: {timeouts: {etcdAPICallSeconds: 300, discoverySeconds: null}}}"},
-		{name: "no timeouts any more", config: "{joinConfiguration: {timeouts: {discoverySeconds: 1}}}", desired: "{}", patch: "{joinConfiguration: null}"},
-		{name: "another gate", config: kubeadm + "{featureGates: {A: true}}", desired: kubeadm + "{featureGates: {A: false}}", replacing: []string{"KubeadmConfig: spec.clusterConfiguration.featureGates.A"}},
-		{name: "another place of etcd's data", config: kubeadm + "{etcd: {local: {dataDir: a, imageTag: '1'}}}", desired: kubeadm + "{etcd: {local: {dataDir: b, imageTag: '2'}}}",
+		{name: "no timeouts any more", config: "{joinConfiguration: {timeouts: {discoverySeconds: 1}}}", desired: "{}",
+			patch: "{joinConfiguration: null}"},
+		{name: "another gate", config: kubeadm + "{featureGates: {A: true}}", desired: kubeadm + "{featureGates: {A: false}}",
+			replacing: []string{"KubeadmConfig: spec.clusterConfiguration.featureGates.A"}},
+		{name: "another place of etcd's data", config: kubeadm + "{etcd: {local: {dataDir: a, imageTag: '1'}}}", desired: kubeadm +
+			"{etcd: {local: {dataDir: b, imageTag: '2'}}}",
 			patch: kubeadm + "{etcd: {local: {imageTag: '2'}}}", replacing: []string{"etcd.local.dataDir"}},
 		{name: "what kubeadm uses once", config: "{files: [{path: /a, content: secret}], joinConfiguration: {nodeRegistration: {name: a}}}",
 			desired:   "{files: [{path: /a, content: hidden}], joinConfiguration: {nodeRegistration: {name: b}}, preKubeadmCommands: [secret]}",
 			replacing: []string{"KubeadmConfig: spec.files", "spec.joinConfiguration.nodeRegistration.name", "spec.preKubeadmCommands"}},
 		{name: "arguments of the kubelet", config: "{joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: v, value: '1'}]}}}",
-			desired: "{joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: v, value: '2'}]}}}", replacing: []string{"spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"}},
-		{name: "volumes and names of certificates", config: "{}", desired: kubeadm + "{apiServer: {certSANs: [a], extraVolumes: [{name: a}], extraArgs: [{name: v}]}}",
+			desired:   "{joinConfiguration: {nodeRegistration: {kubeletExtraArgs: [{name: v, value: '2'}]}}}",
+			replacing: []string{"spec.joinConfiguration.nodeRegistration.kubeletExtraArgs"}},
+		{name: "volumes and names of certificates", config: "{}", desired: kubeadm +
+			"{apiServer: {certSANs: [a], extraVolumes: [{name: a}], extraArgs: [{name: v}]}}",
 			patch: kubeadm + "{apiServer: {extraArgs: [{name: v}]}}", replacing: []string{"apiServer.certSANs", "apiServer.extraVolumes"}},
-		{name: "a template of workers", kind: "KubeadmConfigTemplate", config: kubeadm + "{imageRepository: a}", desired: kubeadm + "{imageRepository: b}", patch: kubeadm + "{imageRepository: b}"},
-		{name: "another bootstrap provider", kind: "OtherConfig", config: kubeadm + "{imageRepository: a}", desired: kubeadm + "{imageRepository: b}",
+		{name: "a template of workers", kind: "KubeadmConfigTemplate", config: kubeadm + "{imageRepository: a}", desired: kubeadm +
+			"{imageRepository: b}", patch: kubeadm + "{imageRepository: b}"},
+		{name: "another bootstrap provider", kind: "OtherConfig", config: kubeadm + "{imageRepository: a}", desired: kubeadm +
+			"{imageRepository: b}",
 			replacing: []string{"OtherConfig: spec.clusterConfiguration.imageRepository"}},
 
 		{name: "other infrastructure", infra: "{resources: {cpu: '2'}}", infraWant: "{resources: {cpu: '3'}, flavour: big}",
@@ -82,8 +102,10 @@ func TestCanUpdate(t *testing.T) {
 			if kind == "" {
 				kind = "KubeadmConfig"
 			}
-			current := Objects{Machine: object(t, c.machine), Bootstrap: object(t, c.config), Infrastructure: object(t, c.infra), BootstrapKind: kind}
-			desired := Objects{Machine: object(t, c.wanted), Bootstrap: object(t, c.desired), Infrastructure: object(t, c.infraWant), BootstrapKind: kind}
+			current := Objects{Machine: object(t, c.machine), Bootstrap: object(t, c.config), Infrastructure: object(t, c.infra),
+				BootstrapKind: kind}
+			desired := Objects{Machine: object(t, c.wanted), Bootstrap: object(t, c.desired), Infrastructure: object(t, c.infraWant),
+				BootstrapKind: kind}
 			got := CanUpdate(current, desired)
 			if len(got.Replacing) != len(c.replacing) {
 				t.Errorf("replaced for %q, want %q", got.Replacing, c.replacing)

@@ -8,7 +8,8 @@ import (
 
 // ignoredFields are the fields of a Machine's spec that make no difference: identity, what a provider fills in, and what Cluster API writes
 // while the machine lives.
-var ignoredFields = []string{"clusterName", "bootstrap", "infrastructureRef", "providerID", "minReadySeconds", "readinessGates", "deletion", "taints"}
+var ignoredFields = []string{"clusterName", "bootstrap", "infrastructureRef", "providerID", "minReadySeconds", "readinessGates", "deletion",
+	"taints"}
 
 // localMode is a feature gate of kubeadm that control planes set by themselves, up to the last version of kubeadm that knows it. An upgrade
 // in place leaves it out where the new kubeadm does not know it.
@@ -22,7 +23,8 @@ const joinTimeouts = "spec.joinConfiguration.timeouts"
 // what means nothing to a machine that has joined.
 func canChange(field string) bool {
 	rest, ok := strings.CutPrefix(field, "spec.")
-	return ok && (field == localMode || field == joinTimeouts || strings.HasPrefix(field, joinTimeouts+".") || drift.Updatable("spec.kubeadmConfigSpec."+rest))
+	return ok && (field == localMode || field == joinTimeouts || strings.HasPrefix(field, joinTimeouts+".") ||
+		drift.Updatable("spec.kubeadmConfigSpec."+rest))
 }
 
 // never is for objects of which nothing is changed in place.

@@ -101,13 +101,15 @@ func Next(f Facts) Decision {
 	case wanted == nil:
 		return f.begin()
 	case wanted.Deleting:
-		return wait("NodeUpgrade %s is being deleted, and is made anew afterwards", wanted.Name)
+		return wait("NodeUpgrade %s is being deleted, and is made again afterwards", wanted.Name)
 	case wanted.Recorded && !wanted.Ours:
-		return Decision{Verb: Remove, Upgrade: wanted.Name, Message: fmt.Sprintf("NodeUpgrade %s is of an earlier time, and is made anew", wanted.Name)}
+		return Decision{Verb: Remove, Upgrade: wanted.Name, Message: fmt.Sprintf("NodeUpgrade %s is of an earlier time, and is made again",
+			wanted.Name)}
 	case wanted.Completed:
 		return Decision{Verb: Done, Message: fmt.Sprintf("the node runs %s", m.Version)}
 	case wanted.Failed:
-		return Decision{Verb: Failed, Message: fmt.Sprintf("NodeUpgrade %s failed: %s. To try again, run `quorate upgrade retry`, or delete NodeUpgrade %s",
+		return Decision{Verb: Failed, Message: fmt.Sprintf("NodeUpgrade %s failed: %s. To try again, run `quorate upgrade retry`, or delete "+
+			"NodeUpgrade %s",
 			wanted.Name, cmp.Or(wanted.Message, "it does not say why"), wanted.Name)}
 	}
 	return wait("NodeUpgrade %s: %s", wanted.Name, cmp.Or(wanted.Message, "it has not begun"))
@@ -135,7 +137,8 @@ func (f Facts) sort() (wanted *Upgrade, first *Decision) {
 		case u.ended():
 			continue
 		default:
-			d = wait("NodeUpgrade %s, which is for something else than what is wanted now, is finished first: %s", u.Name, cmp.Or(u.Message, "it has not begun"))
+			d = wait("NodeUpgrade %s, which is for something else than what is wanted now, is finished first: %s", u.Name,
+				cmp.Or(u.Message, "it has not begun"))
 		}
 		if first == nil {
 			first = &d
@@ -182,7 +185,7 @@ func older(a, b string) bool {
 const longestPrefix = 180
 
 // UpgradeName is the name of the NodeUpgrade that brings a machine to a version and, on a control plane, to what its KubeadmConfig's
-// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is asked for; what is not brought to
+// clusterConfiguration says. The same wish has the same name, so that it is made once however often it is requested; what is not brought to
 // the node has no part in it, as providers fill it in.
 func UpgradeName(machine, version string, of bootstrapv1.ClusterConfiguration) string {
 	goal := drift.NewGoal(version, of, clusterv1.ContractVersionedObjectReference{}).Hash()
