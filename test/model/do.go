@@ -97,9 +97,7 @@ func (g *group) do(s state, t step) state {
 	h := s.host(t.on)
 	switch t.verb {
 	case create:
-		if !(inPast{g}).takeBack(&s, t) {
-			s.hosts[s.n()] = fresh(t)
-		}
+		inPast{g}.create(&s, t)
 	case startBootstrap:
 		h.clear(held | late)
 	case remove:

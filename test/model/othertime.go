@@ -451,12 +451,13 @@ func (g inPast) tell(s *state, i int, m *plan.Machine) {
 	}
 }
 
-// takeBack finishes a machine that was begun and whose host is there. It reports whether it did.
-func (g inPast) takeBack(s *state, t step) bool {
+// create makes a machine, or finishes one that was begun and whose host is there.
+func (g inPast) create(s *state, t step) {
 	p, is := g.of(s)
 	at := g.find(s, t.num)
 	if !is || at == 0 {
-		return false
+		s.hosts[s.n()] = fresh(t)
+		return
 	}
 	h := &s.hosts[at-1]
 	h.clear(hidden)
@@ -464,7 +465,6 @@ func (g inPast) takeBack(s *state, t step) bool {
 		p.unnoted |= 1 << (at - 1)
 	}
 	s.past = g.times.keep(p)
-	return true
 }
 
 // describe writes what a state has of another time: the numbers in names, and what is unknown or known again.
