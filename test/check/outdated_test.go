@@ -17,17 +17,19 @@ func TestOutdated(t *testing.T) {
 	const current, patch = "all pins are the newest", "Kubernetes v1.36.3: the proxy has v1.36."
 	const minor = "Kubernetes: the proxy has the minor version v1.38."
 	for name, test := range map[string]struct{ listed, served, want string }{
-		"all pins":                       {pins, "", current},
-		"the list lacks a pin":           {"v1.36.3", "", current},
-		"a patch that is listed":         {pins + " v1.36.10", "", patch + "10"},
-		"a patch that is served":         {pins, kubernetes + "36.4 " + api + "36.4", patch + "4"},
-		"two patches that are served":    {"v1.37.2", kubernetes + "36.4 " + api + "36.4 " + kubernetes + "36.5 " + api + "36.5", patch + "5"},
-		"a patch without a module":       {pins, kubernetes + "36.4", "k8s.io/kubernetes@v1.36.4 cannot be built: the proxy lacks k8s.io/api@v0.36.4\n" + current},
+		"all pins":                    {pins, "", current},
+		"the list lacks a pin":        {"v1.36.3", "", current},
+		"a patch that is listed":      {pins + " v1.36.10", "", patch + "10"},
+		"a patch that is served":      {pins, kubernetes + "36.4 " + api + "36.4", patch + "4"},
+		"two patches that are served": {"v1.37.2", kubernetes + "36.4 " + api + "36.4 " + kubernetes + "36.5 " + api + "36.5", patch + "5"},
+		"a patch without a module": {pins, kubernetes + "36.4",
+			"k8s.io/kubernetes@v1.36.4 cannot be built: the proxy lacks k8s.io/api@v0.36.4\n" + current},
 		"a minor version that is listed": {pins + " v1.38.1", "", minor + "1"},
 		"a minor version that is served": {pins, kubernetes + "38.0 " + api + "38.0", minor + "0"},
 		"a beta of a minor version":      {pins + " v1.38.0-beta.0", "", current},
-		"a proxy that does not answer":   {pins, "none", "outdated: cannot ask the module proxy for k8s.io/kubernetes@v1.37.3: go: k8s.io/kubernetes@v1.37.3: connection refused"},
-		"etcd":                           {pins, "go.etcd.io/etcd/server/v3@v3.6.17", "etcd v3.6.16: the proxy has v3.6.17"},
+		"a proxy that does not answer": {pins, "none",
+			"outdated: cannot ask the module proxy for k8s.io/kubernetes@v1.37.3: go: k8s.io/kubernetes@v1.37.3: connection refused"},
+		"etcd": {pins, "go.etcd.io/etcd/server/v3@v3.6.17", "etcd v3.6.16: the proxy has v3.6.17"},
 	} {
 		root := t.TempDir()
 		write(t, root, "hack/outdated.sh", string(script))
@@ -48,7 +50,8 @@ esac
 		if test.served == "none" {
 			why = "connection refused"
 		}
-		out, passed := run(t, root, []string{"GO=" + root + "/go", "LISTED=" + test.listed, "SERVED=" + test.served, "WHY=" + why}, root+"/hack/outdated.sh")
+		out, passed := run(t, root, []string{"GO=" + root + "/go", "LISTED=" + test.listed, "SERVED=" + test.served, "WHY=" + why},
+			root+"/hack/outdated.sh")
 		if passed != strings.HasSuffix(test.want, current) || !strings.Contains(out, test.want) {
 			t.Errorf("%s: passed: %v, want %q:\n%s", name, passed, test.want, out)
 		}

@@ -54,10 +54,11 @@ func TestChoose(t *testing.T) {
 		want     []Cell
 		wrong    string
 	}{
-		"all":                      {passed(all[0]), "", all, ""},
-		"by name":                  {passed(all[1]), "place3-1-36-3-1-37-2", all[1:2], ""},
-		"two by name":              {nil, "roll3-1-35-4-1-36-3,place1-1-36-3-1-37-2", []Cell{all[3], all[2]}, ""},
-		"no name":                  {nil, "roll3-1-35-4-1-36-3,roll5", nil, `invalid cell "roll5": must be next or some of roll3-1-36-3-1-37-2, place3-1-36-3-1-37-2, `},
+		"all":         {passed(all[0]), "", all, ""},
+		"by name":     {passed(all[1]), "place3-1-36-3-1-37-2", all[1:2], ""},
+		"two by name": {nil, "roll3-1-35-4-1-36-3,place1-1-36-3-1-37-2", []Cell{all[3], all[2]}, ""},
+		"no name": {nil, "roll3-1-35-4-1-36-3,roll5", nil,
+			`invalid cell "roll5": must be next or some of roll3-1-36-3-1-37-2, place3-1-36-3-1-37-2, `},
 		"next of none":             {nil, Next, all[:1], ""},
 		"next":                     {passed(all[0], all[2]), Next, all[1:2], ""},
 		"what failed comes last":   {append(passed(all[1], all[2], all[3]), Measured{Cell: all[0]}), Next, all[4:5], ""},

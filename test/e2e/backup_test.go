@@ -165,7 +165,8 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 		t.Fatalf("the store has %+v, want the last two, verified", all)
 	}
 	newest := all[1].Name
-	if status := e.controlPlane(t, name).Status.Backup; status.LastVerified.Name != newest || status.LastAttempt.Reason != controlplanev1.BackupVerified || status.Next.IsZero() {
+	if status := e.controlPlane(t, name).Status.Backup; status.LastVerified.Name != newest ||
+		status.LastAttempt.Reason != controlplanev1.BackupVerified || status.Next.IsZero() {
 		t.Errorf("the status says %+v, the newest is %s", status, newest)
 	}
 	if out := e.quorate(t, "status", name); !strings.Contains(out, "recoverable from "+newest+", taken ") {
@@ -189,8 +190,8 @@ func (e *environment) livesOfBackups(t *testing.T, to place) {
 	}
 }
 
-// takesLastBackup deletes a cluster with spec.backup.lastBackup: a backup that was taken after that is in the store, verified, and so is the
-// one before.
+// takesLastBackup deletes a cluster with spec.backup.lastBackup: a backup that was taken after that is in the store, verified, and so is
+// the one before.
 func (e *environment) takesLastBackup(t *testing.T, name, folder string) {
 	t.Helper()
 	before, id := e.backups(t, name), e.controlPlane(t, name).Annotations[controlplanev1.BackupIdentityAnnotation]

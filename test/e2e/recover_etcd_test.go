@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// recoverEtcd: a control plane has its etcd on three machines of their own. Two of these die, and etcd is made again from the member that is
-// left; then all of them die, and it is made again from a backup. The machine of the control plane stays, and nothing is lost that the
+// recoverEtcd: a control plane has its etcd on three machines of their own. Two of these die, and etcd is made again from the member that
+// is left; then all of them die, and it is made again from a backup. The machine of the control plane stays, and nothing is lost that the
 // source held.
 func recoverEtcd(t *testing.T, e *environment) {
 	const name = "oscar"
@@ -71,7 +71,8 @@ func (e *environment) etcdRecovers(t *testing.T, name string, old []string, flag
 	start := time.Now()
 	out := e.quorate(t, append([]string{"recover", name, "--yes", "--timeout", "15m"}, flags...)...)
 	ended := time.Now()
-	t.Logf("FIGURE recovery of etcd on machines of its own: %.1f s from the command to its end; it printed:\n%s", ended.Sub(start).Seconds(), out)
+	t.Logf("FIGURE recovery of etcd on machines of its own: %.1f s from the command to its end; it printed:\n%s", ended.Sub(start).Seconds(),
+		out)
 	eventually(t, "a write is accepted after the recovery", patience, func() string {
 		if w.firstAfter(ended) == 0 {
 			return "none was"

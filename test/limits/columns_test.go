@@ -14,28 +14,9 @@ import (
 
 const widest = 140 // columns; a tab counts as one
 
-// wideLines are how many lines of a folder are wider, where not all of them were broken yet. No other folder has one, and a number here
-// only falls.
-var wideLines = map[string]int{
-	"internal/cli/backups":     4,
-	"internal/cli/recovery":    2,
-	"internal/cluster/backup":  24,
-	"internal/core/backup":     10,
-	"internal/core/check":      4,
-	"internal/core/plan":       43,
-	"internal/core/sim":        159,
-	"internal/kinds":           402,
-	"internal/local/artifacts": 58,
-	"internal/manager/backups": 25,
-	"test/compatibility":       11,
-	"test/e2e":                 2,
-	"test/model":               10,
-}
-
 // TestColumns: no line of Go is wider than the limit, tests included and generated ones left out. Markers of generators, which must stand
 // on one line, and what stands in a string of several lines for another program are left out too.
 func TestColumns(t *testing.T) {
-	wide := map[string]int{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -57,36 +38,14 @@ func TestColumns(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		folder := unbroken(at)
 		for _, line := range wideIn(text) {
-			wide[folder]++
-			if wideLines[folder] == 0 {
-				t.Errorf("%s:%d: the line has more than %d columns", at, line, widest)
-			}
+			t.Errorf("%s:%d: the line has more than %d columns", at, line, widest)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for folder, was := range wideLines {
-		switch is := wide[folder]; {
-		case is > was:
-			t.Errorf("%s: %d lines have more than %d columns, and %d had: break those that are new", folder, is, widest, was)
-		case is == 0:
-			t.Errorf("%s: no line has more than %d columns any more: strike it off the list", folder, widest)
-		}
-	}
-}
-
-// unbroken is the folder of wideLines that a file is in; empty: none.
-func unbroken(file string) string {
-	for dir := filepath.Dir(file); dir != "."; dir = filepath.Dir(dir) {
-		if wideLines[dir] > 0 {
-			return dir
-		}
-	}
-	return ""
 }
 
 // wideIn returns the numbers of the lines of a file that are too wide and can be broken.

@@ -48,7 +48,8 @@ const (
 // verbs are the steps that the model knows, by their actions.
 var verbs = map[string]verb{
 	"Wait": nothing, "Nothing": nothing, "Create": create, "StartBootstrap": startBootstrap, "Delete": remove,
-	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "AddPlaceholder": addPlaceholder, "ReleaseHook": releaseHook,
+	"MoveLeader": moveLeader, "RemoveMember": removeMember, "PromoteMember": promoteMember, "AddPlaceholder": addPlaceholder,
+	"ReleaseHook":        releaseHook,
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
 	"BeginRecovery": beginRecovery, "GiveUp": giveUp, "EndRecovery": endRecovery, "DropChoice": dropChoice,

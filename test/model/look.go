@@ -18,8 +18,10 @@ const (
 
 // The chores of a group with kubeadm.
 var (
-	kubeadmChore = plan.Chore{Name: "KubeadmConfig", Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: "it is old", Inside: true, FromSpec: true}
-	addonsChore  = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Message: "they are old", Inside: true, FromSpec: true}
+	kubeadmChore = plan.Chore{Name: "KubeadmConfig", Due: plan.DueJoin, Reason: "KubeadmOutdated", Message: "it is old", Inside: true,
+		FromSpec: true}
+	addonsChore = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Message: "they are old", Inside: true,
+		FromSpec: true}
 )
 
 // placeholderID is the ID of the placeholder.
@@ -36,7 +38,8 @@ func (g *group) look(s *state) plan.Observed {
 		Want: plan.Want{
 			Replicas: g.replicas, NameFormat: "cp-%s",
 		},
-		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, Overlap: g.overlap, InPlace: g.inPlace, Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
+		Policy: plan.Policy{Learners: true, Eager: g.eager, Surge: g.surge, Overlap: g.overlap, InPlace: g.inPlace,
+			Repair: plan.RepairLimits{Most: -1, Healthy: time.Hour}},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: g.reachable(s),
 		},
@@ -228,7 +231,8 @@ func (m stray) seen(k int) plan.Member {
 // seen is what is known of a host's member.
 func (g *group) seen(s *state, i int, h *host) plan.Member {
 	named := inPast{g}.name(s, i)
-	e := plan.Member{ID: fmt.Sprintf("e%d", inPast{g}.num(s, i)), Machine: named, Learner: g.learner(h), Leader: int(s.leader) == i+1, Since: now.Add(-moment)}
+	e := plan.Member{ID: fmt.Sprintf("e%d", inPast{g}.num(s, i)), Machine: named, Learner: g.learner(h), Leader: int(s.leader) == i+1,
+		Since: now.Add(-moment)}
 	if h.stage >= syncing {
 		e.Name = named
 	}

@@ -13,8 +13,8 @@
 // moment. Which writes a backup holds is not explored; the worlds of internal/core/sim know.
 //
 // In groups that are restored the management cluster is backed up at any moment, also in the middle of a step, and its objects go back to
-// that backup at any later one: machines that are gone have a Machine again, machines that came since have none, and what was noted since is
-// not noted. A person decides that an unknown voter goes, or that a machine is waited for no longer, and ends unknown hosts without a
+// that backup at any later one: machines that are gone have a Machine again, machines that came since have none, and what was noted since
+// is not noted. A person decides that an unknown voter goes, or that a machine is waited for no longer, and ends unknown hosts without a
 // member. No name in use may be given, and nothing unknown that answers be taken away.
 //
 // This is not explored. Machines that come at once are of one age in groups of five.
@@ -62,7 +62,8 @@ func main() {
 	r.all(all, *workers)
 	fmt.Printf("states %d violations %d\n", r.states, r.violations)
 	if r.cut > 0 {
-		fmt.Printf("the limit of %s was reached: %d groups were not explored to the end, and whether these reach what is wanted was not judged\n", *limit, r.cut)
+		fmt.Printf("the limit of %s was reached: %d groups were not explored to the end, and whether these reach what is wanted was not judged\n",
+			*limit, r.cut)
 	}
 	if r.violations > 0 {
 		os.Exit(1)
@@ -191,7 +192,8 @@ func deepGroups() []group {
 		for _, replicas := range []int{5, 3, 1} {
 			for surge := range 2 {
 				if surge == 1 || replicas > 1 {
-					all = append(all, group{replicas: replicas, surge: surge, external: external, faults: 2, stale: 2, acts: 2, strips: true, reverts: true, slow: true, whole: replicas > 3, tidy: replicas > 3})
+					all = append(all, group{replicas: replicas, surge: surge, external: external, faults: 2, stale: 2, acts: 2, strips: true,
+						reverts: true, slow: true, whole: replicas > 3, tidy: replicas > 3})
 				}
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// The management cluster is backed up at one moment, and restored from that backup at a later one, once on each path: its objects are of the
-// time of the backup, and the cluster is of now. Machines that came since then have no object and are unknown; machines that went since then
-// have one again. What was noted since then is not noted any more: that a member was removed, that a machine was given up or is deleted, the
-// last number of a name, the wanted spec.
+// The management cluster is backed up at one moment, and restored from that backup at a later one, once on each path: its objects are of
+// the time of the backup, and the cluster is of now. Machines that came since then have no object and are unknown; machines that went since
+// then have one again. What was noted since then is not noted any more: that a member was removed, that a machine was given up or is
+// deleted, the last number of a name, the wanted spec.
 
 // past is what a state has of another time. The zero value: nothing was backed up yet. States hold the number of theirs in times.
 type past struct {

@@ -44,11 +44,14 @@ func (g *group) String() string {
 	if g.inPlace != plan.InPlaceNever {
 		kind += ", updates in place " + string(g.inPlace)
 	}
-	text := fmt.Sprintf("%d replicas, %s, surge %d: faults %d, looks %d old, a user's acts %d", g.replicas, kind, g.surge, g.faults, g.stale, g.acts)
+	text := fmt.Sprintf("%d replicas, %s, surge %d: faults %d, looks %d old, a user's acts %d", g.replicas, kind, g.surge, g.faults, g.stale,
+		g.acts)
 	for _, more := range []struct {
 		is   bool
 		text string
-	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"}, {g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}, {g.restores, "restored"}, {g.steady, "the same spec"}, {g.silent, "silent infrastructure"}} {
+	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"},
+		{g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}, {g.restores, "restored"},
+		{g.steady, "the same spec"}, {g.silent, "silent infrastructure"}} {
 		if more.is {
 			text += ", " + more.text
 		}
@@ -228,7 +231,8 @@ func (s *search) circle(from int32) string {
 	text := "it goes round in circles"
 	for at, n := from, 0; n < 20; n++ {
 		to := s.next(at)
-		text += fmt.Sprintf("\n    %-60s %s", s.states[at].String()+inPast{s.group}.describe(&s.states[at]), s.between(s.states[at], &s.states[to]))
+		text += fmt.Sprintf("\n    %-60s %s", s.states[at].String()+inPast{s.group}.describe(&s.states[at]),
+			s.between(s.states[at], &s.states[to]))
 		if at = to; at == from {
 			break
 		}

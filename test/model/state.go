@@ -291,7 +291,8 @@ func (s *state) String() string {
 		for _, f := range []struct {
 			is   flags
 			text string
-		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"}, {removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}, {held, "h"}, {hidden, "?"}} {
+		}{{outdated, "o"}, {dark, "x"}, {down, "d"}, {stuck, "#"}, {deleting, "!"}, {due, "!"}, {released, "-"}, {marked, "M"},
+			{removed, "(no member)"}, {late, "~"}, {over, "~"}, {forced, "f"}, {held, "h"}, {hidden, "?"}} {
 			if h.has(f.is) {
 				text += f.text
 			}

@@ -317,7 +317,7 @@ var guards = []guard{
 		check: []change{{"checkEnableDowngrade", `if m.Learner {`, `if false {`}}},
 	{says: "a downgrade is cancelled before a member holds etcd there",
 		rules: []change{{"cancelDowngrade", `return pass("a downgrade of etcd to %s is enabled, and no member of that version is in the list, ` +
-			`which would hold the version there", minorText(to))`, `holds = &s.Etcd.Members[0]`}},
+			"which would hold the version there\",\n\t\t\tminorText(to))", `holds = &s.Etcd.Members[0]`}},
 		check: []change{{"checkCancelDowngrade", `version.CompareMinor(want, to) != 0`, `true || version.CompareMinor(want, to) != 0`}}},
 	{says: "a downgrade stays enabled although another version is wanted",
 		rules: []change{{"cancelDowngrade", `version.CompareMinor(want, to) != 0`, `false && version.CompareMinor(want, to) != 0`}},

@@ -89,8 +89,8 @@ type EtcdRecoverySpec struct {
 	// +optional
 	IdentitySecretRef SecretReference `json:"identitySecretRef,omitempty,omitzero"`
 
-	// giveUp are the names of all Machines that the control plane has, or the EtcdCluster that keeps its etcd. They are deleted, with their infrastructure, before the seed is
-	// planted.
+	// giveUp are the names of all Machines that the control plane has, or the EtcdCluster that keeps its etcd. They are deleted, with their
+	// infrastructure, before the seed is planted.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32

@@ -27,7 +27,8 @@ func entry(name string, hour int, verified bool) *backup.Entry {
 	}
 	e := &backup.Entry{Name: name, Manifest: m}
 	if verified {
-		e.Verification = &corebackup.Verification{Name: name, Archive: m.Archive.Digest, Restored: corebackup.Restored{Witness: w, Keys: 3, Latest: 42, Snapshot: m.Snapshot}}
+		e.Verification = &corebackup.Verification{Name: name, Archive: m.Archive.Digest, Restored: corebackup.Restored{Witness: w, Keys: 3,
+			Latest: 42, Snapshot: m.Snapshot}}
 	}
 	return e
 }
@@ -61,7 +62,8 @@ func TestListed(t *testing.T) {
 		changed("a", 1, backup.Overwritten), changed("c", 3, backup.Deleted), changed("f", 6, backup.Deleted),
 		{Name: "g", Changed: backup.Deleted, Err: errors.New("no version is left that can be used")},
 	}
-	for deleted, want := range map[bool]string{false: "a overwritten,b ,d ,e ,f deleted,g deleted", true: "a overwritten,b ,c deleted,d ,e ,f deleted,g deleted"} {
+	for deleted, want := range map[bool]string{false: "a overwritten,b ,d ,e ,f deleted,g deleted", true: "a overwritten,b ,c deleted,d ,e " +
+		",f deleted,g deleted"} {
 		all, hidden := listed(there, old, deleted, time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 		var got []string
 		for _, r := range rows(all) {
@@ -102,7 +104,8 @@ func TestTell(t *testing.T) {
 		a := &app{Invocation: &command.Invocation{
 			Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" },
 		}}
-		err := a.tell(controlplanev1.BackupStatus{LastVerified: verified, LastAttempt: controlplanev1.BackupAttempt{Reason: reason, Message: "why"}})
+		err := a.tell(controlplanev1.BackupStatus{LastVerified: verified, LastAttempt: controlplanev1.BackupAttempt{Reason: reason,
+			Message: "why"}})
 		text := out.String()
 		if err != nil {
 			text = err.Error()

@@ -43,7 +43,8 @@ were deleted though they are newer than the newest that is verified: retention d
 	}
 	a.AddManagementTo(cmd)
 	output.AddTo(cmd)
-	cmd.Flags().BoolVar(&deleted, "deleted", false, "list all deleted backups of which a bucket has old versions, also those that retention deleted")
+	cmd.Flags().BoolVar(&deleted, "deleted", false,
+		"list all deleted backups of which a bucket has old versions, also those that retention deleted")
 	return cmd
 }
 
@@ -118,7 +119,8 @@ func (a *app) list(ctx context.Context, c client.Client, key client.ObjectKey, o
 func (a *app) hints(all []*backup.Entry, hidden int, unknown error) {
 	s := a.NewScreen()
 	if slices.ContainsFunc(all, (*backup.Entry).IsOld) {
-		s.Printf("\nThe bucket has old versions of what is deleted or overwritten. `quorate backup get` and `verify`, and `quorate recover --from`,\n" +
+		s.Printf("\nThe bucket has old versions of what is deleted or overwritten. `quorate backup get` and `verify`, and `quorate recover " +
+			"--from`,\n" +
 			"read them by the backup's name until a rule of the bucket removes them. `quorate backup now` takes another backup.")
 	}
 	if hidden > 0 {
@@ -137,7 +139,8 @@ func table(to io.Writer, all []row, now time.Time) error {
 			fmt.Fprintf(w, "%s\t%s\n", r.Name, r.Problem)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%t\t%t\t%s\t%s\t%s\n", r.Name, now.Sub(r.Taken.Time).Round(time.Second), r.Revision, r.SizeBytes, r.Verified,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%t\t%t\t%s\t%s\t%s\n", r.Name, now.Sub(r.Taken.Time).Round(time.Second), r.Revision, r.SizeBytes,
+			r.Verified,
 			r.Encrypted, r.Etcd, r.Kubernetes, r.Changed)
 	}
 	return w.Flush()

@@ -70,7 +70,8 @@ the recovery goes on by itself, and the command follows it.`,
 	f.StringVar(&o.survivor, "survivor", "Best", "Machine whose etcd member is backed up and restored; Best: the one with the newest data")
 	f.StringVar(&o.store, "store", "", "BackupStore of the backup. Defaults to that of the control plane's spec.backup")
 	f.StringVar(&o.identity, "identity", "",
-		"file with the age identity that decrypts the backup; it is kept in a secret until the EtcdRecovery is deleted. Defaults to that of quorate up")
+		"file with the age identity that decrypts the backup; it is kept in a secret until the EtcdRecovery is deleted. Defaults to that of "+
+			"quorate up")
 	f.StringSliceVar(&o.off, "off", nil, "Machines that are off for good although their infrastructure cannot be deleted")
 	f.BoolVar(&o.yes, "yes", false, "approve without asking")
 	f.BoolVar(&o.abort, "abort", false, "delete a recovery that has not begun")

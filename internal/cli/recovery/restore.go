@@ -172,12 +172,14 @@ func choose(ctx context.Context, catalog backup.Catalog, w wanted) (e, newer *ba
 	case e != nil:
 		return e, newer, nil
 	case newer != nil:
-		return nil, nil, fmt.Errorf("no verified backup of cluster %s is left; backup %s was %s, and %s %s has its old version: --from %s restores that",
+		return nil, nil, fmt.Errorf("no verified backup of cluster %s is left; backup %s was %s, and %s %s has its old version: --from %s "+
+			"restores that",
 			w.uid, newer.Name, newer.Changed, w.storeKind, w.store, newer.Name)
 	case len(all) == 0:
 		return nil, nil, fmt.Errorf("%s %s has no backup of a cluster with the UID %s", w.storeKind, w.store, w.uid)
 	}
-	return nil, nil, fmt.Errorf("none of the %d backups of cluster %s is verified: --from names one to see what is wrong with it", len(all), w.uid)
+	return nil, nil, fmt.Errorf("none of the %d backups of cluster %s is verified: --from names one to see what is wrong with it", len(all),
+		w.uid)
 }
 
 // restorable says why no cluster can be made from a backup.

@@ -62,7 +62,8 @@ func newElsewhere(t *testing.T, answer string, change func(*elsewhere)) *elsewhe
 		t.Fatal(err)
 	}
 	e := &elsewhere{
-		t: t, identity: identity, out: &bytes.Buffer{}, state: t.TempDir(), encrypted: true, verified: true, namespace: "default", name: backupName,
+		t: t, identity: identity, out: &bytes.Buffer{}, state: t.TempDir(), encrypted: true, verified: true, namespace: "default",
+		name:  backupName,
 		files: formerFiles(t), taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC),
 	}
 	key := filepath.Join(e.state, "key.txt")
@@ -277,7 +278,8 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%+v", kcp.ObjectMeta)
 	}
 	ca := &corev1.Secret{}
-	if err := e.c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo-ca"}, ca); err != nil || string(ca.Data["tls.key"]) != "HUNTER2" {
+	if err := e.c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo-ca"}, ca); err != nil ||
+		string(ca.Data["tls.key"]) != "HUNTER2" {
 		t.Errorf("%v, %+v", err, ca.ObjectMeta)
 	}
 	for _, says := range []string{

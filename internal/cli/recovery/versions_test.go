@@ -41,7 +41,8 @@ func TestChooseDeleted(t *testing.T) {
 	for _, object := range []string{"manifest.json", "verified.json", "archive"} {
 		service.Delete(formerUID + "/" + backupName + "/" + object)
 	}
-	if _, _, err := chosen(""); err == nil || !strings.Contains(err.Error(), "was deleted") || !strings.Contains(err.Error(), "--from "+backupName) {
+	if _, _, err := chosen(""); err == nil || !strings.Contains(err.Error(), "was deleted") ||
+		!strings.Contains(err.Error(), "--from "+backupName) {
 		t.Errorf("the only one was deleted: %v", err)
 	}
 	if name, _, err := chosen(backupName); name != backupName || err != nil {

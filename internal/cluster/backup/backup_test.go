@@ -49,7 +49,8 @@ func TestBackup(t *testing.T) {
 			}
 			stored := w.read(uid + "/" + r.Name + "/archive")
 			if bytes.Contains(stored, []byte("secret")) || int64(len(stored)) != m.Archive.Size {
-				t.Errorf("%d bytes are stored, the manifest says %d; a key is among them: %t", len(stored), m.Archive.Size, bytes.Contains(stored, []byte("secret")))
+				t.Errorf("%d bytes are stored, the manifest says %d; a key is among them: %t", len(stored), m.Archive.Size,
+					bytes.Contains(stored, []byte("secret")))
 			}
 		})
 	}
@@ -222,7 +223,8 @@ func TestReadArchive(t *testing.T) {
 	var snapshot bytes.Buffer
 	contents, err := archive.Read(body, []age.Identity{owner}, 1<<30, &snapshot)
 	etcdtest.Must(t, err)
-	if string(contents.Files["pki/ca.key"]) != "secret" || int64(snapshot.Len()) != e.Manifest.Snapshot.Size || contents.Manifest.Name != e.Name {
+	if string(contents.Files["pki/ca.key"]) != "secret" || int64(snapshot.Len()) != e.Manifest.Snapshot.Size ||
+		contents.Manifest.Name != e.Name {
 		t.Errorf("%d bytes of snapshot, files %v", snapshot.Len(), contents.Files)
 	}
 }

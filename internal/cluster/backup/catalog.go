@@ -102,7 +102,8 @@ func (c Catalog) Save(ctx context.Context, name string, take func(io.Writer) (*T
 		return nil, stored
 	}
 	if taken.Manifest.Name != name || taken.Manifest.Cluster.UID != c.UID {
-		return nil, fmt.Errorf("storing backup %s of cluster %s: its manifest says %s of %s", name, c.UID, taken.Manifest.Name, taken.Manifest.Cluster.UID)
+		return nil, fmt.Errorf("storing backup %s of cluster %s: its manifest says %s of %s", name, c.UID, taken.Manifest.Name,
+			taken.Manifest.Cluster.UID)
 	}
 	data, err := taken.Manifest.Encode()
 	if err != nil {
@@ -297,7 +298,8 @@ type Proof struct {
 }
 
 // Verify reads the archive of a backup back from the store, proves that it can be restored, and stores the proof. Beside a backup that was
-// deleted or overwritten no proof is stored: it is not there. An error says what is wrong with the backup, or that the store did not answer.
+// deleted or overwritten no proof is stored: it is not there. An error says what is wrong with the backup, or that the store did not
+// answer.
 func (c Catalog) Verify(ctx context.Context, e *Entry, p Proof) (*backup.Verification, error) {
 	if e.Manifest == nil {
 		return nil, e.Err

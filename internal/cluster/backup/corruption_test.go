@@ -121,7 +121,8 @@ func (c *corruption) bytes(e *clusterbackup.Entry, object string, times int) {
 		case 5:
 			clear(data[at:end])
 		}
-		c.attempt(fmt.Sprintf("%s of %s, way %d at byte %d of %d", object, e.Name, i%6, at, len(whole)), e.Name, map[string][]byte{key(e, object): data})
+		c.attempt(fmt.Sprintf("%s of %s, way %d at byte %d of %d", object, e.Name, i%6, at, len(whole)), e.Name,
+			map[string][]byte{key(e, object): data})
 	}
 }
 

@@ -50,7 +50,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("deleted are %q, want %q: %v", deleted, names[1:5], err)
 	}
 	b.locked, b.deleted = "manifest.json", nil
-	if deleted, err = catalog.DeleteAll(t.Context(), names[5:]); !errors.Is(err, store.ErrForbidden) || len(deleted) > 0 || len(b.deleted) != 3 {
+	if deleted, err = catalog.DeleteAll(t.Context(), names[5:]); !errors.Is(err, store.ErrForbidden) || len(deleted) > 0 ||
+		len(b.deleted) != 3 {
 		t.Errorf("deleted are %q after %d requests: %v", deleted, len(b.deleted), err)
 	}
 }

@@ -153,7 +153,8 @@ func (s *source) manifest(ctx context.Context, r Request) (*backup.Manifest, err
 	m := &backup.Manifest{
 		Version: backup.FormatVersion, Name: r.Name, Cluster: r.Cluster, Taken: r.Now.UTC().Truncate(time.Second), Kubernetes: r.Kubernetes,
 		Etcd: backup.Etcd{
-			Version: p.Version, Storage: p.Storage, Cluster: etcd.FormatID(p.Cluster), Term: p.Term, Member: etcd.FormatID(p.Member), Members: s.members,
+			Version: p.Version, Storage: p.Storage, Cluster: etcd.FormatID(p.Cluster), Term: p.Term, Member: etcd.FormatID(p.Member),
+			Members: s.members,
 		},
 		Fingerprints: r.Fingerprints,
 	}
@@ -176,7 +177,8 @@ func witness(m *backup.Manifest, h etcd.Hash) {
 }
 
 // write streams the snapshot, then the files, and ends the archive.
-func (s *source) write(ctx context.Context, r Request, m backup.Manifest, writer *archive.Writer, snapshot io.Writer) (*backup.Manifest, error) {
+func (s *source) write(ctx context.Context, r Request, m backup.Manifest, writer *archive.Writer, snapshot io.Writer) (*backup.Manifest,
+	error) {
 	if err := s.client.Snapshot(ctx, s.target, r.Limits.Most(), snapshot); err != nil {
 		return nil, err
 	}

@@ -89,8 +89,8 @@ func (p pasts) change() Change {
 	return ""
 }
 
-// histories reads what the store tells of the versions of backups whose names are not before one: of the newest MostChanged and some more. A
-// name with a time in the future is left out.
+// histories reads what the store tells of the versions of backups whose names are not before one: of the newest MostChanged and some more.
+// A name with a time in the future is left out.
 func (c Catalog) histories(ctx context.Context, folder, since string) (map[string]pasts, error) {
 	versioned, is := c.Store.(store.Versioned)
 	if !is {
@@ -123,8 +123,8 @@ func (c Catalog) histories(ctx context.Context, folder, since string) (map[strin
 
 // Changed returns those of some backups that can be used as they are in the store, in their order, and at most so many that cannot: those
 // that were deleted or overwritten, as their newest intact versions are, the oldest name first. Backups with a name before since are not
-// looked at; empty: all are. What is in neither was overwritten, and is one too many. With an error, such as store.ErrNoVersions, nothing is
-// known of versions, and all backups are returned.
+// looked at; empty: all are. What is in neither was overwritten, and is one too many. With an error, such as store.ErrNoVersions, nothing
+// is known of versions, and all backups are returned.
 func (c Catalog) Changed(ctx context.Context, all []*Entry, since string, most int) (there, changed []*Entry, err error) {
 	histories, err := c.histories(ctx, c.UID, since)
 	if err != nil {
@@ -161,8 +161,8 @@ func (c Catalog) Changed(ctx context.Context, all []*Entry, since string, most i
 	return there, changed, nil
 }
 
-// before returns a backup as the newest intact versions of its objects have it. If no version of the manifest can be used, or of the archive
-// that it describes, the entry has an error.
+// before returns a backup as the newest intact versions of its objects have it. If no version of the manifest can be used, or of the
+// archive that it describes, the entry has an error.
 func (c Catalog) before(ctx context.Context, name string, p pasts) (*Entry, error) {
 	e := &Entry{Name: name, Changed: p.change(), versions: map[string]string{}}
 	for _, v := range p.of(manifestObject).versions {
@@ -267,8 +267,8 @@ func (c Catalog) Find(ctx context.Context, name string) (*Entry, error) {
 	return nil, fmt.Errorf("%w; its old versions cannot be used: %w", err, failed)
 }
 
-// settle reads versions of the archive, the newest first, until it finds the one that the manifest describes. Where there is but one, whoever
-// reads it will see.
+// settle reads versions of the archive, the newest first, until it finds the one that the manifest describes. Where there is but one,
+// whoever reads it will see.
 func (c Catalog) settle(ctx context.Context, e *Entry, p pasts) error {
 	if len(e.archives) < 2 {
 		return nil

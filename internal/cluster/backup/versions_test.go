@@ -169,9 +169,10 @@ func TestChanged(t *testing.T) {
 		// unreadable is what reading it says; empty: it is read as it was.
 		unreadable string
 	}{
-		"nothing":               {s3test.Dialect{}, func(*versions, string) {}, "18 verified, 19 verified", "", ""},
-		"all deleted":           {s3test.Dialect{}, func(v *versions, name string) { v.drop(name) }, "18 verified", "19 deleted verified", ""},
-		"all deleted, in pages": {s3test.Dialect{Pages: 1}, func(v *versions, name string) { v.drop(name) }, "18 verified", "19 deleted verified", ""},
+		"nothing":     {s3test.Dialect{}, func(*versions, string) {}, "18 verified, 19 verified", "", ""},
+		"all deleted": {s3test.Dialect{}, func(v *versions, name string) { v.drop(name) }, "18 verified", "19 deleted verified", ""},
+		"all deleted, in pages": {s3test.Dialect{Pages: 1}, func(v *versions, name string) { v.drop(name) }, "18 verified", "19 deleted verified",
+			""},
 		"lists without sizes": {s3test.Dialect{BareLists: true}, func(v *versions, name string) { v.drop(name) },
 			"18 verified", "19 deleted verified", ""},
 		"the manifest deleted": {s3test.Dialect{}, func(v *versions, name string) { v.drop(name, "manifest.json") },

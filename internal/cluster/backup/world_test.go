@@ -86,7 +86,8 @@ func (w *world) fill(keys, size int) {
 			middle = response.Header.Revision
 		}
 	}
-	_, err = w.kv.DeleteRange(context.Background(), &pb.DeleteRangeRequest{Key: []byte("/registry/things/1"), RangeEnd: []byte("/registry/things/2")})
+	_, err = w.kv.DeleteRange(context.Background(), &pb.DeleteRangeRequest{Key: []byte("/registry/things/1"),
+		RangeEnd: []byte("/registry/things/2")})
 	etcdtest.Must(w.t, err)
 	_, err = w.kv.Compact(context.Background(), &pb.CompactionRequest{Revision: middle, Physical: true})
 	etcdtest.Must(w.t, err)
@@ -97,8 +98,10 @@ func (w *world) request(recipients ...string) clusterbackup.Request {
 	at := now.Add(time.Duration(w.taken) * time.Hour)
 	w.taken++
 	return clusterbackup.Request{
-		Name: backup.Name(at, fmt.Sprintf("t%d", w.taken)), Cluster: backup.Cluster{UID: uid, Namespace: "team", Name: "demo"}, Kubernetes: "v1.36.3", Recipients: recipients,
-		Fingerprints: map[string]string{"ca.crt": "ab"}, Files: map[string][]byte{"pki/ca.key": []byte("secret"), "kubeadm.yaml": bytes.Repeat([]byte("x"), 5000)},
+		Name: backup.Name(at, fmt.Sprintf("t%d", w.taken)), Cluster: backup.Cluster{UID: uid, Namespace: "team", Name: "demo"},
+		Kubernetes: "v1.36.3", Recipients: recipients,
+		Fingerprints: map[string]string{"ca.crt": "ab"}, Files: map[string][]byte{"pki/ca.key": []byte("secret"),
+			"kubeadm.yaml": bytes.Repeat([]byte("x"), 5000)},
 		Scratch: w.t.TempDir(), Limits: limits, Now: at,
 	}
 }

@@ -55,7 +55,8 @@ func managedTarget(
 	if target.APIGroup == etcdclusterv1alpha1.GroupVersion.Group && target.Kind == "EtcdCluster" {
 		return target, ""
 	}
-	return target, fmt.Sprintf("the etcd of Cluster %s is %s %s, which another provider keeps: recover it there", cluster.Name, target.Kind, target.Name)
+	return target, fmt.Sprintf("the etcd of Cluster %s is %s %s, which another provider keeps: recover it there", cluster.Name, target.Kind,
+		target.Name)
 }
 
 // The kinds of control planes.
@@ -83,7 +84,8 @@ func UnrecoverableEtcd(kcp *controlplanev1.KubeadmControlPlane) string {
 	spec := &kcp.Spec
 	switch managed := spec.ManagedExternalEtcdRef; {
 	case managed.Name != "":
-		return fmt.Sprintf("the etcd of KubeadmControlPlane %s is %s %s, on machines of its own: only a control plane with etcd on its own machines "+
+		return fmt.Sprintf("the etcd of KubeadmControlPlane %s is %s %s, on machines of its own: only a control plane with etcd on its own "+
+			"machines "+
 			"can be made again from objects and a snapshot", kcp.Name, managed.Kind, managed.Name)
 	case spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined():
 		return fmt.Sprintf("the etcd of KubeadmControlPlane %s is external and does not run on its machines: recover it there", kcp.Name)

@@ -139,7 +139,8 @@ func (m *Manifest) Check() error {
 	}
 	for _, w := range m.Witnesses {
 		if w.Revision < 1 || w.Revision != m.Revision() || w.CompactRevision > w.Revision {
-			return fmt.Errorf("witnesses: revision %d, compacted at %d: all must have one revision, not below their compaction", w.Revision, w.CompactRevision)
+			return fmt.Errorf("witnesses: revision %d, compacted at %d: all must have one revision, not below their compaction", w.Revision,
+				w.CompactRevision)
 		}
 	}
 	return m.checkDigests()
@@ -169,7 +170,8 @@ func (m *Manifest) checkDigests() error {
 func (d Digest) check(field string) error {
 	sum, err := hex.DecodeString(d.SHA256)
 	if err != nil || len(sum) != sha256.Size || strings.ToLower(d.SHA256) != d.SHA256 || d.Size < 0 {
-		return fmt.Errorf("%s: size %d, sha256 %q: must be a size in bytes and %d lower-case hexadecimal digits", field, d.Size, d.SHA256, 2*sha256.Size)
+		return fmt.Errorf("%s: size %d, sha256 %q: must be a size in bytes and %d lower-case hexadecimal digits", field, d.Size, d.SHA256,
+			2*sha256.Size)
 	}
 	return nil
 }

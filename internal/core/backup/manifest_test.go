@@ -12,9 +12,11 @@ const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 func sample() *Manifest {
 	return &Manifest{
-		Version: FormatVersion, Name: "20261127t170312z-abcde", Cluster: Cluster{UID: "0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a", Namespace: "team", Name: "demo"},
+		Version: FormatVersion, Name: "20261127t170312z-abcde", Cluster: Cluster{UID: "0f3c9d3e-5f9e-4ad5-a30e-6e3f3a3a3a3a", Namespace: "team",
+			Name: "demo"},
 		Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC), Kubernetes: "v1.36.3",
-		Etcd:      Etcd{Version: "3.6.16", Storage: "3.6.0", Cluster: "abc", Term: 3, Member: "1", Members: []Member{{ID: "1", Name: "cp-1", PeerURLs: []string{"https://10.0.0.1:2380"}}}},
+		Etcd: Etcd{Version: "3.6.16", Storage: "3.6.0", Cluster: "abc", Term: 3, Member: "1",
+			Members: []Member{{ID: "1", Name: "cp-1", PeerURLs: []string{"https://10.0.0.1:2380"}}}},
 		Witnesses: []Witness{{42, 7, 0xdeadbeef}, {42, 9, 0xcafe}}, Keys: 12, Snapshot: Digest{100, sum},
 		Fingerprints: map[string]string{"ca.crt": sum}, Files: map[string]Digest{"pki/ca.key": {5, sum}},
 		Archive: &Archive{Digest{200, sum}, []string{"age1x"}},

@@ -62,7 +62,8 @@ func (m *Manifest) Differs(r Restored) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("the restored data was compacted at revision %d, and the member answered no hash for it: take another backup", r.Witness.CompactRevision)
+	return fmt.Errorf("the restored data was compacted at revision %d, and the member answered no hash for it: take another backup",
+		r.Witness.CompactRevision)
 }
 
 // Proves reports whether the verification is one of this backup as the store must hold it.

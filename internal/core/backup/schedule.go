@@ -35,7 +35,8 @@ func ParseSchedule(schedule, zone string) (Timetable, error) {
 	}
 	parsed, err := cron.ParseStandard(schedule)
 	if err != nil {
-		return Timetable{}, fmt.Errorf("schedule %q: must be five fields of cron, such as 0 */6 * * *, or a word such as @daily: %w", schedule, err)
+		return Timetable{}, fmt.Errorf("schedule %q: must be five fields of cron, such as 0 */6 * * *, or a word such as @daily: %w", schedule,
+			err)
 	}
 	t := Timetable{parsed, location}
 	if t.next(time.Unix(0, 0)).IsZero() {

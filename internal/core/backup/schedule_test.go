@@ -13,8 +13,10 @@ import (
 func TestParseSchedule(t *testing.T) {
 	for _, test := range []struct{ schedule, zone, want string }{
 		{"0 */6 * * *", "", ""}, {"@daily", "Europe/Berlin", ""}, {"@every 90m", "UTC", ""}, {"30 2 29 2 *", "", ""},
-		{"", "", `schedule ""`}, {"* * * *", "", `schedule "* * * *"`}, {"0 0 30 2 *", "", "a day that exists"}, {"TZ=UTC 0 0 * * *", "", "must not name a time zone"},
-		{"CRON_TZ=UTC 0 0 * * *", "", "must not name a time zone"}, {"0 0 * * *", "Mars/Olympus", `timeZone "Mars/Olympus"`}, {"0 0 * * *", "Local", `timeZone "Local"`},
+		{"", "", `schedule ""`}, {"* * * *", "", `schedule "* * * *"`}, {"0 0 30 2 *", "", "a day that exists"},
+		{"TZ=UTC 0 0 * * *", "", "must not name a time zone"},
+		{"CRON_TZ=UTC 0 0 * * *", "", "must not name a time zone"}, {"0 0 * * *", "Mars/Olympus", `timeZone "Mars/Olympus"`},
+		{"0 0 * * *", "Local", `timeZone "Local"`},
 		{"0 0 * * *", "../etc/passwd", `timeZone "../etc/passwd"`}, {"61 * * * *", "", "schedule"},
 	} {
 		_, err := ParseSchedule(test.schedule, test.zone)
@@ -45,9 +47,10 @@ func TestDue(t *testing.T) {
 		"a zone":                   {"0 3 * * *", "Europe/Berlin", Past{Taken: at("2026-11-27 02:30")}, at("2026-11-28 02:00")},
 		"an hour that is skipped":  {"30 2 * * *", "Europe/Berlin", Past{Taken: at("2026-03-28 01:45")}, at("2026-03-30 00:30")},
 		"an hour that comes twice": {"30 2 * * *", "Europe/Berlin", Past{Taken: at("2026-10-24 00:45")}, at("2026-10-25 00:30")},
-		"a failure":                {"@daily", "", Past{Taken: at("2026-11-27 00:00"), Attempted: at("2026-11-28 00:00"), Failures: 1}, at("2026-11-28 00:01")},
-		"three":                    {"@daily", "", Past{Attempted: at("2026-11-28 00:00"), Failures: 3}, at("2026-11-28 00:04")},
-		"many":                     {"@daily", "", Past{Attempted: at("2026-11-28 00:00"), Failures: 1000}, at("2026-11-28 00:30")},
+		"a failure": {"@daily", "", Past{Taken: at("2026-11-27 00:00"), Attempted: at("2026-11-28 00:00"), Failures: 1},
+			at("2026-11-28 00:01")},
+		"three": {"@daily", "", Past{Attempted: at("2026-11-28 00:00"), Failures: 3}, at("2026-11-28 00:04")},
+		"many":  {"@daily", "", Past{Attempted: at("2026-11-28 00:00"), Failures: 1000}, at("2026-11-28 00:30")},
 	} {
 		got := timetable(t, test.schedule, test.zone).Due("uid", test.past)
 		if early := got.Sub(test.want); early < 0 || early > mostJitter || test.past.Failures > 0 && early != 0 {
@@ -104,7 +107,8 @@ func (e *events) Pop() any {
 // which they are due. Some fail. None is late by more than an interval, and the work is spread over each hour.
 func TestFleet(t *testing.T) {
 	random := rand.New(rand.NewPCG(45, 4))
-	schedules := []Timetable{timetable(t, "@hourly", ""), timetable(t, "0 */6 * * *", "Asia/Tokyo"), timetable(t, "15,45 * * * *", ""), timetable(t, "@daily", "")}
+	schedules := []Timetable{timetable(t, "@hourly", ""), timetable(t, "0 */6 * * *", "Asia/Tokyo"), timetable(t, "15,45 * * * *", ""),
+		timetable(t, "@daily", "")}
 	begin := at("2026-11-27 00:00")
 	var queue events
 	past := make([]Past, fleet)

@@ -47,7 +47,8 @@ func TestCheckForm(t *testing.T) {
 		{func(d *plan.Decision) { d.Step.Chore = "Addons" }, `Wait names the chore "Addons"`},
 		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.Create, Machine: "m", Repair: true} }, "Create says what is repaired"},
 		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.Create, Machine: "m", Retry: 1} }, "Create says what is repaired"},
-		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.Create, Machine: "m", Counts: true} }, "Create says that it counts as a replacement"},
+		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.Create, Machine: "m", Counts: true} },
+			"Create says that it counts as a replacement"},
 		{func(d *plan.Decision) {
 			d.Step = plan.Step{Verb: plan.Delete, Machine: "m", Repair: true, Counts: true}
 		}, "Delete says that it counts as a replacement"},
@@ -66,9 +67,11 @@ func TestCheckForm(t *testing.T) {
 		{func(d *plan.Decision) { d.Step.Verb = plan.UpdateInPlace }, "UpdateInPlace names no machine"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.RecordUpdate }, "RecordUpdate names no machine"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.DropUpdate }, "DropUpdate names no machine"},
-		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.RecordUpdate, Machine: "m", First: true} }, "RecordUpdate says that it is the first update"},
+		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.RecordUpdate, Machine: "m", First: true} },
+			"RecordUpdate says that it is the first update"},
 		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.UpdateInPlace, Machine: "m", First: true} }, "there is no machine m"},
-		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.UpdateInPlace, Machine: "m", Init: true} }, "UpdateInPlace says how to create a machine"},
+		{func(d *plan.Decision) { d.Step = plan.Step{Verb: plan.UpdateInPlace, Machine: "m", Init: true} },
+			"UpdateInPlace says how to create a machine"},
 		{func(d *plan.Decision) { d.Step.Seed = true }, "Wait says how to create a machine"},
 		{func(d *plan.Decision) { d.Step.Verb = plan.GiveUp }, "GiveUp names no machine"},
 		{func(d *plan.Decision) { d.Step.Domain = "a" }, "Wait says how to create a machine"},
@@ -138,7 +141,8 @@ func TestAssessAgrees(t *testing.T) {
 
 // TestCheckName verifies that a new machine gets neither the name of a Node nor that of a member.
 func TestCheckName(t *testing.T) {
-	o := plan.Observed{Machines: []plan.Machine{{Name: "other", Host: "cp-7"}}, Etcd: plan.Etcd{Members: []plan.Member{{ID: "e8", Name: "cp-8"}}}}
+	o := plan.Observed{Machines: []plan.Machine{{Name: "other", Host: "cp-7"}},
+		Etcd: plan.Etcd{Members: []plan.Member{{ID: "e8", Name: "cp-8"}}}}
 	for name, refused := range map[string]bool{"cp-7": true, "cp-8": true, "cp-9": false} {
 		if err := checkName(o, name); (err != nil) != refused {
 			t.Errorf("%s: %v, want a refusal: %t", name, err, refused)

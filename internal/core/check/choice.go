@@ -58,8 +58,8 @@ func factsOf(o plan.Observed, kind plan.ChoiceKind, member string) string {
 	return choice.Digest(facts)
 }
 
-// isForgotten: a person decided, of this very machine, that nothing waits for its infrastructure, or declared it off, and nothing is left to
-// do there.
+// isForgotten: a person decided, of this very machine, that nothing waits for its infrastructure, or declared it off, and nothing is left
+// to do there.
 func isForgotten(o plan.Observed, m plan.Machine) bool {
 	chosen := slices.ContainsFunc(o.Choices, func(c plan.Choice) bool { return isToForget(o, c, m) })
 	return isForgettable(o, m) && (m.Off || chosen)

@@ -15,7 +15,8 @@ func adopt(s *state) opinion {
 	}
 	first := s.Uncontrolled[0].Name
 	if more := s.adoptable()[1:]; len(more) > 0 {
-		return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner, and so have %s, which follow", first, strings.Join(more, ", "))
+		return do(Step{Verb: Adopt, Machine: first}, "Adopting",
+			"%s has the labels of the control plane and no owner, and so have %s, which follow", first, strings.Join(more, ", "))
 	}
 	return do(Step{Verb: Adopt, Machine: first}, "Adopting", "%s has the labels of the control plane and no owner", first)
 }
@@ -30,7 +31,8 @@ func unadoptable(s *state) opinion {
 	if more := s.adoptable(); len(more) > 0 {
 		text += "; until then " + strings.Join(more, ", ") + " could be, and wait"
 	}
-	return wait("CannotAdopt", "control plane machines that %s does not control, and that cannot be adopted: %s; nothing is begun beside them", s.Group.Name, text)
+	return wait("CannotAdopt", "control plane machines that %s does not control, and that cannot be adopted: %s; nothing is begun beside them",
+		s.Group.Name, text)
 }
 
 // contradicted says of each machine that cannot be adopted why.

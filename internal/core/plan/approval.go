@@ -16,5 +16,6 @@ func (s *state) waitForApproval() opinion {
 	for _, m := range todo {
 		texts = append(texts, m.Name+": "+m.Outdated)
 	}
-	return wait("ApprovalRequired", "%s to be replaced or changed in place, and an approval is missing for revision %s of the spec: %s", count(len(todo), "machine"), s.Group.Unapproved, strings.Join(texts, "; "))
+	return wait("ApprovalRequired", "%s to be replaced or changed in place, and an approval is missing for revision %s of the spec: %s",
+		count(len(todo), "machine"), s.Group.Unapproved, strings.Join(texts, "; "))
 }

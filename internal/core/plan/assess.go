@@ -88,7 +88,8 @@ func (s *state) assess(o Observed) Assessment {
 		a.Remediation = said.because + said.decision.Message
 	}
 	calm := !slices.ContainsFunc(o.Machines, func(m Machine) bool { return m.Update != Update{} })
-	a.Settled = calm && a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 && o.Etcd.Downgrade == "")
+	a.Settled = calm && a.Complete() == len(a.Machines) && (!o.Etcd.Ours() || a.holds(o.Etcd) && len(s.tooNew()) == 0 &&
+		o.Etcd.Downgrade == "")
 	return a
 }
 

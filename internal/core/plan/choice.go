@@ -152,9 +152,10 @@ func (s choosing) forgetting(m Machine) Offer {
 	}
 }
 
-// forget takes the machines out of the facts for which the rules wait no longer, as a person decided, or declared them off in a recovery; their
-// names stay taken. A group that is
-// being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside it.
+// forget takes the machines out of the facts for which the rules wait no longer, as a person decided, or declared them off in a recovery;
+// their names stay taken. A group that is
+// being deleted waits for all machines, and so does a recovery, and one that nothing has initialised: another machine would do so beside
+// it.
 func (s choosing) forget() {
 	s.whole = s.Observed
 	if s.Group.Deleting || s.Recovery.Begun || !s.Group.Initialized {

@@ -9,7 +9,8 @@ func TestSteps(t *testing.T) {
 		Nothing: {}, Wait: {},
 		Write:  {acts: true},
 		Create: {acts: true}, Adopt: {acts: true}, ReleaseHook: {acts: true}, Finish: {acts: true},
-		Delete: {acts: true, quorum: true}, MoveLeader: {acts: true, quorum: true}, RemoveMember: {acts: true, quorum: true}, PromoteMember: {acts: true, quorum: true},
+		Delete: {acts: true, quorum: true}, MoveLeader: {acts: true, quorum: true}, RemoveMember: {acts: true, quorum: true},
+		PromoteMember: {acts: true, quorum: true},
 		UpdateInPlace: {acts: true, quorum: true}, RecordUpdate: {acts: true}, DropUpdate: {acts: true},
 		EnableDowngrade: {acts: true, quorum: true}, CancelDowngrade: {acts: true, quorum: true},
 		RequestBackup: {acts: true},
@@ -25,7 +26,8 @@ func TestSteps(t *testing.T) {
 func TestMakesKeys(t *testing.T) {
 	o := Observed{Cluster: Cluster{Chores: []Chore{{Name: "Addons", Inside: true}, {Name: "Kubeconfig"}}}}
 	for step, want := range map[Step]bool{
-		{Verb: Write, Chore: "Kubeconfig"}: true, {Verb: Write, Chore: "Addons"}: false, {Verb: Write, Chore: "Other"}: false, {Verb: Create, Machine: "m"}: false,
+		{Verb: Write, Chore: "Kubeconfig"}: true, {Verb: Write, Chore: "Addons"}: false, {Verb: Write, Chore: "Other"}: false,
+		{Verb: Create, Machine: "m"}: false,
 	} {
 		if got := o.MakesKeys(step); got != want {
 			t.Errorf("%s makes keys: %t, not %t", step, got, want)

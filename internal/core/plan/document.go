@@ -55,5 +55,6 @@ func patience() string {
 
 A learner that has started and cannot be asked keeps kubeadm's whole limit, also while other machines wait for their turn. A healthy learner cannot be asked
 either before the Node of its machine is known, and one that is removed never joins. Random worlds in which it was removed after the turn of 45s lost learners that were about to vote.
-`, memberStartTimeout, learnerTurnTimeout, quorumProofTimeout, kubeadmEtcdTimeout, promotionTimeout, silentVoterTimeout, joinTimeout, memberAddTimeout, componentsTimeout)
+`, memberStartTimeout, learnerTurnTimeout, quorumProofTimeout, kubeadmEtcdTimeout, promotionTimeout, silentVoterTimeout, joinTimeout,
+		memberAddTimeout, componentsTimeout)
 }

@@ -67,18 +67,21 @@ func cancelDowngrade(s *state) opinion {
 	case !known:
 		return pass("a downgrade of etcd to %s is enabled, and is not ours", minorText(to))
 	case version.CompareMinor(want, to) != 0:
-		return do(Step{Verb: CancelDowngrade}, "DowngradeUnwanted", "a downgrade of etcd to %s is enabled, and %s is wanted; no member can join meanwhile", minorText(to), minorText(want))
+		return do(Step{Verb: CancelDowngrade}, "DowngradeUnwanted",
+			"a downgrade of etcd to %s is enabled, and %s is wanted; no member can join meanwhile", minorText(to), minorText(want))
 	}
 	// Who does not answer is brought up to date by the others when it is back.
 	newer := slices.DeleteFunc(s.tooNew(), func(m *Member) bool { return !m.isSound() })
 	holds := s.holdsDown(to)
 	switch {
 	case holds == nil:
-		return pass("a downgrade of etcd to %s is enabled, and no member of that version is in the list, which would hold the version there", minorText(to))
+		return pass("a downgrade of etcd to %s is enabled, and no member of that version is in the list, which would hold the version there",
+			minorText(to))
 	case len(newer) > 0:
 		return pass("a downgrade of etcd to %s is enabled, and %s", minorText(to), tellTooNew(newer))
 	}
-	return do(Step{Verb: CancelDowngrade}, "MemberWaits", "etcd is lowered to %s, and member %s keeps it there; it can start when the downgrade is cancelled", minorText(to), holds.label())
+	return do(Step{Verb: CancelDowngrade}, "MemberWaits",
+		"etcd is lowered to %s, and member %s keeps it there; it can start when the downgrade is cancelled", minorText(to), holds.label())
 }
 
 // holdsDown is a member that keeps etcd from going back to a newer version: of the older one, or about to start on a machine that stays.
@@ -105,7 +108,8 @@ func enableDowngrade(s *state) opinion {
 	if why := s.cannotLower(newer, want); why != "" {
 		return pass("%s, %s is wanted: %s", tellTooNew(newer), minorText(want), why)
 	}
-	return do(Step{Verb: EnableDowngrade, Version: minorText(want)}, "Downgrading", "%s, %s is wanted; a member of that can join when etcd has lowered it", tellTooNew(newer), minorText(want))
+	return do(Step{Verb: EnableDowngrade, Version: minorText(want)}, "Downgrading",
+		"%s, %s is wanted; a member of that can join when etcd has lowered it", tellTooNew(newer), minorText(want))
 }
 
 // cannotLower says why etcd is not asked to lower its version now; empty: it can be, all members are well, and none comes or goes.

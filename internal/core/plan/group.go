@@ -16,7 +16,8 @@ func deleteGroup(s *state) opinion {
 		return pass("%s is not being deleted", s.Group.Name)
 	}
 	if s.Group.Orphaning {
-		return wait("Orphaning", "%s is being deleted without its machines, and the garbage collector has not taken it off all of them", s.Group.Name)
+		return wait("Orphaning", "%s is being deleted without its machines, and the garbage collector has not taken it off all of them",
+			s.Group.Name)
 	}
 	if len(s.Workers) > 0 {
 		if v := finishRemovals(s); v.decided && (s.isNew() || s.hasQuorum()) {
@@ -34,7 +35,8 @@ func deleteGroup(s *state) opinion {
 	}
 	for _, m := range s.machines {
 		if m.Hook {
-			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "GroupDeleting", "%s is being deleted, its etcd members go with their machines", s.Group.Name)
+			return do(Step{Verb: ReleaseHook, Machine: m.Name}, "GroupDeleting", "%s is being deleted, its etcd members go with their machines",
+				s.Group.Name)
 		}
 	}
 	if len(s.machines) > 0 {

@@ -57,7 +57,8 @@ func grow(s *state) opinion {
 func (s *state) uneven() bool { return s.Etcd.Ours() && s.Want.Replicas%2 == 0 }
 
 func (s *state) waitForOdd() opinion {
-	return wait("EvenReplicas", "%d replicas are wanted; etcd on the machines wants an odd number, like %d or %d", s.Want.Replicas, s.Want.Replicas-1, s.Want.Replicas+1)
+	return wait("EvenReplicas", "%d replicas are wanted; etcd on the machines wants an odd number, like %d or %d", s.Want.Replicas,
+		s.Want.Replicas-1, s.Want.Replicas+1)
 }
 
 // prepared waits for what a new machine needs around it.

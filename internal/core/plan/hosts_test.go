@@ -26,7 +26,8 @@ func TestMembersAsHosts(t *testing.T) {
 		{"is on another machine", false, false, Member{Name: "b", Machine: "b", Health: Healthy}, false, false, false},
 	} {
 		created := time.Unix(100, 0)
-		o := Observed{Group: Group{New: !test.known}, Machines: []Machine{{Name: "a", Created: created, Deleting: test.deleting}}, Etcd: Etcd{Members: []Member{test.member}}}
+		o := Observed{Group: Group{New: !test.known}, Machines: []Machine{{Name: "a", Created: created, Deleting: test.deleting}},
+			Etcd: Etcd{Members: []Member{test.member}}}
 		o.AddMembersAsHosts()
 		facts := o.Machines[0]
 		if (facts.Host == "a") != test.up || facts.Ready != test.ready || o.Group.Initialized != test.begun || o.Group.New == test.begun {

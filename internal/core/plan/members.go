@@ -39,7 +39,8 @@ func (s *state) mayHaveQuorum() bool {
 	}
 	for _, m := range s.Etcd.Members {
 		if !m.Learner {
-			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(quorumProofTimeout)) || updated == m.Machine && updated != ""})
+			voters = append(voters, quorum.Voter{ID: m.ID, Healthy: m.Health == Healthy || s.Now.Before(m.Since.Add(quorumProofTimeout)) ||
+				updated == m.Machine && updated != ""})
 		}
 	}
 	return quorum.Has(voters)
@@ -51,7 +52,8 @@ func (s *state) strength() string {
 		return "no voters are known"
 	}
 	if !quorum.Has(s.voters) {
-		return fmt.Sprintf("%d of %s healthy, %d needed: %s", quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Majority(len(s.voters)), s.ailing())
+		return fmt.Sprintf("%d of %s healthy, %d needed: %s", quorum.Healthy(s.voters), count(len(s.voters), "voter"),
+			quorum.Majority(len(s.voters)), s.ailing())
 	}
 	return fmt.Sprintf("%d of %s healthy, %d more may fail", quorum.Healthy(s.voters), count(len(s.voters), "voter"), quorum.Spare(s.voters))
 }
@@ -101,7 +103,8 @@ func (s *state) doubt() (string, string) {
 	if len(s.machines) == 0 {
 		data := "its data is gone unless there is a copy"
 		if !s.Etcd.Ours() {
-			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join; there is no machine left to join; docs/operating.md says how a first one is made again"
+			data = "its data is in the external etcd; to Cluster API it stays initialised, so that a new machine would join; there is no machine " +
+				"left to join; docs/operating.md says how a first one is made again"
 		}
 		text := "the cluster was initialised and no machine of " + s.Group.Name + " is left: " + data + "; a person must decide"
 		return "NoMachineLeft", text + lost{s}.recovery()
@@ -139,7 +142,8 @@ func finishRemovals(s *state) opinion {
 		return pass("no machine waits for its hook")
 	}
 	if s.isNew() {
-		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet", due[0].Name)
+		return do(Step{Verb: ReleaseHook, Machine: due[0].Name}, "MachineDeleting", "%s is being deleted, and no cluster was made yet",
+			due[0].Name)
 	}
 	if reason, why := s.doubt(); why != "" && (s.Etcd.Ours() || reason == "ClusterUnseen") {
 		return pass("%s: not before the facts are known", names(append(due, s.keptOut()...)))
@@ -320,7 +324,8 @@ func (s *state) cannotSpare(m *Member) string {
 		return "holds the last voter"
 	}
 	if !quorum.Has(s.voters) || !quorum.Has(rest) {
-		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it%s", quorum.Healthy(rest), len(rest), s.missing(m))
+		return fmt.Sprintf("holds a voter that the quorum needs: %d of %d would be healthy without it%s", quorum.Healthy(rest), len(rest),
+			s.missing(m))
 	}
 	if lost {
 		return ""
@@ -444,7 +449,8 @@ func (s *state) placed() opinion {
 		case e.Since.IsZero() && s.Now.Before(e.answers()):
 			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer", e.label())
 		case s.Now.Before(e.answers()):
-			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: waiting until %s after it last did", e.label(), s.awaited(e).Sub(e.Since))
+			return wait("MembersUnmatched", "no machine is known for etcd member %s, which cannot be asked, and may answer: waiting until %s "+
+				"after it last did", e.label(), s.awaited(e).Sub(e.Since))
 		}
 	}
 	return pass("every voter that answers has its machine")

@@ -79,7 +79,8 @@ func (s *state) inactive(d Decision) Decision {
 	if !s.Group.Inactive || s.Group.Deleting || !d.Step.Acts() {
 		return d
 	}
-	return s.stamp(rules[0], wait("Inactive", "%s is inactive; the next step would be %s (%s): %s", s.Group.Name, d.Step, d.Reason, d.Message).decision)
+	return s.stamp(rules[0], wait("Inactive", "%s is inactive; the next step would be %s (%s): %s", s.Group.Name, d.Step, d.Reason,
+		d.Message).decision)
 }
 
 // Explain returns what every rule says, in their order. The first that decided

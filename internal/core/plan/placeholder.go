@@ -61,7 +61,8 @@ func (s *state) cannotShutOut(m *machine) string {
 	case !s.joinsAsLearner(m):
 		return "it joins as a voter, which a placeholder does not keep out"
 	case s.maxLearners() > mostPlaceholders:
-		return fmt.Sprintf("etcd takes more than %d learners at once (--max-learners), or its pod does not say how many (--config-file)", mostPlaceholders)
+		return fmt.Sprintf("etcd takes more than %d learners at once (--max-learners), or its pod does not say how many (--config-file)",
+			mostPlaceholders)
 	case s.Etcd.Downgrade != "":
 		return "etcd takes no new member during a downgrade"
 	case s.ailing() != "":
@@ -72,7 +73,8 @@ func (s *state) cannotShutOut(m *machine) string {
 		return "waiting while learner " + s.learnerInSlot().label() + " takes the slot of a placeholder"
 	case s.letIn() != nil && m.Hook:
 		o := s.letIn()
-		return fmt.Sprintf("%s joins, and a placeholder would keep it out as well: waiting until %s after its %s", o.Name, othersTurn, o.beginning())
+		return fmt.Sprintf("%s joins, and a placeholder would keep it out as well: waiting until %s after its %s", o.Name, othersTurn,
+			o.beginning())
 	}
 	return ""
 }
@@ -155,7 +157,8 @@ func freeLearnerSlot(s *state) opinion {
 	if kept := s.keptOut(); len(kept) > 0 {
 		return pass("placeholder %s keeps out %s, whose voter would be missed", e.ID, names(kept))
 	}
-	return do(Step{Verb: RemoveMember, Member: e.ID}, "PlaceholderUnneeded", "placeholder %s keeps out no machine any more; others can join when it is removed", e.ID)
+	return do(Step{Verb: RemoveMember, Member: e.ID}, "PlaceholderUnneeded",
+		"placeholder %s keeps out no machine any more; others can join when it is removed", e.ID)
 }
 
 // keptOut returns the machines that go, may still add a member, and together would cost the quorum, or the last voter that can fail, if no

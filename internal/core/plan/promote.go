@@ -17,7 +17,8 @@ func promote(s *state) opinion {
 			later = append(later, e.label()+" "+why)
 			continue
 		}
-		return do(Step{Verb: PromoteMember, Member: e.ID, Machine: e.Machine}, "LearnerInSync", "learner %s has caught up; %s", e.label(), s.strength())
+		return do(Step{Verb: PromoteMember, Member: e.ID, Machine: e.Machine}, "LearnerInSync", "learner %s has caught up; %s", e.label(),
+			s.strength())
 	}
 	if len(later) > 0 {
 		return pass("%s", strings.Join(later, "; "))

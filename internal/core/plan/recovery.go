@@ -12,8 +12,8 @@ import (
 // etcd is silent for a moment, long after it had a quorum again.
 const recoveryApproval = 15 * time.Minute
 
-// recoverySilence is how long nothing may have answered at the endpoint before a seed is planted. One look that fails, or a pause of a machine
-// that no object tells of, must not begin a second cluster.
+// recoverySilence is how long nothing may have answered at the endpoint before a seed is planted. One look that fails, or a pause of a
+// machine that no object tells of, must not begin a second cluster.
 const recoverySilence = time.Minute
 
 // recoverBySeed recovers a group that lost its quorum, or all of its machines: all machines that a person gave up go, and then one new
@@ -163,10 +163,12 @@ func (s recovering) silence() opinion {
 	case s.Policy.EtcdOnly:
 		return pass("machines of etcd alone have no endpoint")
 	case c.SilentSince.IsZero():
-		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know may run "+
+		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know "+
+			"may run "+
 			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
 	case s.Now.Before(c.SilentSince.Add(recoverySilence)):
-		return wait("RecoveryFencing", "waiting until nothing has answered at %s for %s: a machine may only pause", c.Endpoint, span(recoverySilence))
+		return wait("RecoveryFencing", "waiting until nothing has answered at %s for %s: a machine may only pause", c.Endpoint,
+			span(recoverySilence))
 	}
 	return pass("nothing answers at %s", c.Endpoint)
 }
@@ -183,7 +185,8 @@ func (s recovering) awaitSeeded(m *machine) opinion {
 		return v
 	}
 	if len(s.voters) > 1 && !s.mayHaveQuorum() {
-		return wait("RecoveryFailed", "%s restored backup %s, and its etcd lost the quorum again: %s; delete Machine %s, and another restores the seed",
+		return wait("RecoveryFailed", "%s restored backup %s, and its etcd lost the quorum again: %s; delete Machine %s, and another restores "+
+			"the seed",
 			m.Name, s.Recovery.Seed, s.strength(), m.Name)
 	}
 	reason, doubt := s.doubt()

@@ -51,7 +51,8 @@ var rules = []rule{
 			{ChoreReason, Write, "the kubeconfig is missing or expires within 30 days, or the snapshot lacks permissions to ask etcd"},
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
-			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or something answers at the endpoint, or did less than a minute ago"},
+			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or something answers at the " +
+				"endpoint, or did less than a minute ago"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
 			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster; or its etcd lost its quorum again"},
@@ -158,8 +159,10 @@ var rules = []rule{
 		name: "stop without facts",
 		says: "While facts are missing or contradict one another, nothing is done that depends on them.",
 		gives: []Reason{
-			{"ClusterUnseen", Wait, "it is not known whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a restored backup"},
-			{"NoMachineLeft", Wait, "all machines of an initialised group are gone. Stacked etcd: its data is lost. External etcd: no API server is left to join"},
+			{"ClusterUnseen", Wait, "it is not known whether the machines hold a cluster, and it was not seen yet: after an adoption, a move, a " +
+				"restored backup"},
+			{"NoMachineLeft", Wait, "all machines of an initialised group are gone. Stacked etcd: its data is lost. External etcd: no API server " +
+				"is left to join"},
 			{"Unreachable", Wait, "the API server does not answer, or not completely"},
 			{ChoreReason, Write, "it may be what keeps etcd out of reach: permissions in the cluster"},
 			{"EtcdUnknown", Wait, "the list of etcd's members could not be read"},
@@ -240,10 +243,13 @@ var rules = []rule{
 			{"CertificatesInvalid", Wait, "a certificate or key that was given, in a secret or as a file, cannot be used"},
 			{"GivenCertificatesMissing", Wait, "etcd is external, and a secret that only the user can give is missing"},
 			{"TopologyPending", Wait, "the cluster's topology goes first"},
-			{"EtcdNotReady", Wait, "etcd runs on other machines, and its controller reports that it is not ready, or none of its endpoints is healthy"},
+			{"EtcdNotReady", Wait, "etcd runs on other machines, and its controller reports that it is not ready, or none of its endpoints " +
+				"is healthy"},
 			{"NodeWithoutMachine", Wait, "etcd runs on other machines, and a control plane node that reports belongs to no Machine"},
-			{"EtcdRollingOut", Wait, "etcd runs on machines of its own, and these are being replaced: of two rollouts that are asked for at once etcd's goes first"},
-			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane replaces its machine first"},
+			{"EtcdRollingOut", Wait, "etcd runs on machines of its own, and these are being replaced: of two rollouts that are asked for at once " +
+				"etcd's goes first"},
+			{"EndpointsNotFollowed", Wait, "a machine of the control plane knows one member of etcd only, and that is to go: the control plane " +
+				"replaces its machine first"},
 			{"EtcdNotHealthy", Wait, "an operator keeps etcd, and says that it is not healthy, or nothing"},
 			{"AnotherEtcdCluster", Wait, "another EtcdCluster keeps the etcd of the Cluster, which can have only one"},
 			{"ReferenceRefused", Wait, "a Machine or the Cluster refers to a kind that the field may not name, or that the manager may not read"},
@@ -275,7 +281,10 @@ var rules = []rule{
 	},
 	{
 		name: "grow",
-		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is there is healthy; machines that are joining do not count as unhealthy. The replacement of a machine that was given up waits for the members only, and for machines that never came up.",
+		says: "Machines that are missing are created: the first initialises the cluster, the others join it at once; with joins.eager they are " +
+			"made beside the first and held back until then. They come in the failure domains with the fewest. Growth waits until all that is " +
+			"there is healthy; machines that are joining do not count as unhealthy. The replacement of a machine that was given up waits for the " +
+			"members only, and for machines that never came up.",
 		gives: []Reason{
 			{"EvenReplicas", Wait, "etcd on the machines wants an odd number of them"},
 			{"InfrastructureNotReady", Wait, "the cluster's infrastructure is not provisioned"},
@@ -302,7 +311,8 @@ var rules = []rule{
 	},
 	{
 		name: SettleRule,
-		says: "Whatever is under way ends before something else begins. With the policy overlap a rollout with surge does not wait for the infrastructure of one machine that has left.",
+		says: "Whatever is under way ends before something else begins. With the policy overlap a rollout with surge does not wait for the " +
+			"infrastructure of one machine that has left.",
 		gives: []Reason{
 			{"MachineDeleting", Wait, "a machine is being deleted"},
 			{"Joining", Wait, "a machine is joining"},
@@ -384,7 +394,8 @@ var rules = []rule{
 	},
 	{
 		name: "maintain",
-		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing. While a member of etcd raises an alarm, nothing is written in the cluster.",
+		says: "What serves the cluster and can wait is renewed last, so that it blocks nothing. While a member of etcd raises an alarm, " +
+			"nothing is written in the cluster.",
 		gives: []Reason{
 			{ChoreReason, Write, "it is valid for less than 180 days, or not as wanted, and all machines are up to date"},
 		},
@@ -415,7 +426,8 @@ var rules = []rule{
 			{"UpdatesPaused", Wait, "machines are to be changed in place, and a person holds that between two of them"},
 			{"NoUpgraderImage", Wait, "machines are to be changed in place, and no upgrader image is set for the version"},
 			{"CannotUpdateInPlace", Wait, "the policy is Only, and what is outdated cannot be changed in place"},
-			{"UpdaterUnanswered", Wait, "the updater of machines in place has not reported whether it can update them, and nothing is replaced before"},
+			{"UpdaterUnanswered", Wait,
+				"the updater of machines in place has not reported whether it can update them, and nothing is replaced before"},
 			{"UpdatedElsewhere", Wait, "the policy is External, and machines are outdated"},
 			{"MachineBroken", Wait, "a machine failed, is late or is not healthy"},
 			{"EtcdAlarm", Wait, "a member of etcd has an active alarm"},
@@ -424,7 +436,8 @@ var rules = []rule{
 			{ChoreReason, Wait, "only a person can do it"},
 			{ReplacementLimit, Wait, "machines are to be replaced or changed in place, and as many as may be in 24 hours were"},
 			{BackupRequired, Wait, "machines are to be replaced or changed in place, and a backup is being taken for that, or cannot be"},
-			{"ReplacementsUnreadable", Wait, "machines are to be replaced or changed in place, as many as the user allows in 24 hours, and what is noted of those that were cannot be read"},
+			{"ReplacementsUnreadable", Wait, "machines are to be replaced or changed in place, as many as the user allows in 24 hours, and what " +
+				"is noted of those that were cannot be read"},
 		},
 		decide: waitForRepair,
 	},

@@ -25,7 +25,8 @@ func scaleDown(s *state) opinion {
 		m = s.leastNeeded(dead)
 	}
 	if ill := s.waitedFor(); !s.isReplaced(m) && len(ill) > 0 {
-		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas, troubles(ill))
+		return wait("MachineBroken", "%s, %d wanted; machines go when all are healthy: %s", count(have, "machine"), s.Want.Replicas,
+			troubles(ill))
 	}
 	why := fmt.Sprintf("%s, %d wanted; %s", count(have, "machine"), s.Want.Replicas, m.because(s))
 	if s.standsBy(m, least) {
@@ -187,7 +188,8 @@ func (s *state) cannotDelete(m *machine) string {
 		return "cannot go: no other machine is complete"
 	}
 	if s.Etcd.Operated() && 2*others <= len(s.machines) {
-		return fmt.Sprintf("cannot go: only %d of the other %d machines are complete, and more than half of %d must be", others, len(s.machines)-1, len(s.machines))
+		return fmt.Sprintf("cannot go: only %d of the other %d machines are complete, and more than half of %d must be", others,
+			len(s.machines)-1, len(s.machines))
 	}
 	// Where it may hold a member, that decides; the hook stays until it is known.
 	if o := s.memberOrOrphan(m); o != nil {

@@ -18,7 +18,8 @@ func recordUpdate(s *state) opinion {
 	}
 	for _, m := range s.failedUpdates() {
 		if s.isUnwanted(m) {
-			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the update of %s failed, and is not wanted any more: %s", m.Name, m.Update.Message)
+			return do(Step{Verb: DropUpdate, Machine: m.Name}, "UpdateObsolete", "the update of %s failed, and is not wanted any more: %s", m.Name,
+				m.Update.Message)
 		}
 	}
 	return pass("no update has ended")
@@ -44,7 +45,8 @@ func followUpdate(s *state) opinion {
 				// It serves as long as the update is not carried out, so that what is broken can be repaired meanwhile.
 				return pass("the update of %s was begun, and not in full, and waits: %s", m.Name, why)
 			}
-			return do(Step{Verb: UpdateInPlace, Machine: m.Name}, "UpdatingInPlace", "the update of %s was begun, and not in full: %s", m.Name, m.Update.Message)
+			return do(Step{Verb: UpdateInPlace, Machine: m.Name}, "UpdatingInPlace", "the update of %s was begun, and not in full: %s", m.Name,
+				m.Update.Message)
 		default:
 			return wait("UpdatingInPlace", "%s is updated in place: %s", m.Name, m.Update.Message)
 		}
@@ -289,9 +291,11 @@ func (s *state) waitForUpdates() opinion {
 	}
 	switch {
 	case len(cannot) > 0:
-		return wait("CannotUpdateInPlace", "%s; with the policy %s nothing is replaced: change it back, or delete the Machine", strings.Join(cannot, "; "), InPlaceOnly)
+		return wait("CannotUpdateInPlace", "%s; with the policy %s nothing is replaced: change it back, or delete the Machine",
+			strings.Join(cannot, "; "), InPlaceOnly)
 	case len(unanswered) > 0:
-		return wait("UpdaterUnanswered", "it is not known what can be changed in place, and nothing is replaced before: %s", strings.Join(unanswered, "; "))
+		return wait("UpdaterUnanswered", "it is not known what can be changed in place, and nothing is replaced before: %s",
+			strings.Join(unanswered, "; "))
 	case len(elsewhere) > 0:
 		return wait("UpdatedElsewhere", "somebody else updates machines in place: %s", strings.Join(elsewhere, "; "))
 	}

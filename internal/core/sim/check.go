@@ -51,7 +51,8 @@ func (w *World) checkHealth() {
 		return
 	}
 	w.unmarkHealthy()
-	ailing := slices.DeleteFunc(slices.Clone(w.hosts), func(h *host) bool { return h.deleting || h.isUpdating() || !w.hasPassed(w.ailsUntil(h)) })
+	ailing := slices.DeleteFunc(slices.Clone(w.hosts),
+		func(h *host) bool { return h.deleting || h.isUpdating() || !w.hasPassed(w.ailsUntil(h)) })
 	if len(ailing) > (w.replicas-1)/2 {
 		return
 	}

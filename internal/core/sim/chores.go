@@ -9,8 +9,9 @@ import (
 // The chores of the worlds' groups, as kinds with kubeadm have them.
 var (
 	certificates = plan.Chore{Name: "Certificates", Due: plan.DueFirst, Reason: "CertificatesMissing", Then: "Kubeconfig"}
-	kubeconfig   = plan.Chore{Name: "Kubeconfig", Due: plan.DueNow, Reason: "KubeconfigMissing", Message: "no kubeconfig for 10.0.0.1:6443 yet"}
-	permissions  = plan.Chore{Name: "Permissions", Due: plan.DueJoin, Reason: "PermissionsMissing", Inside: true,
+	kubeconfig   = plan.Chore{Name: "Kubeconfig", Due: plan.DueNow, Reason: "KubeconfigMissing",
+		Message: "no kubeconfig for 10.0.0.1:6443 yet"}
+	permissions = plan.Chore{Name: "Permissions", Due: plan.DueJoin, Reason: "PermissionsMissing", Inside: true,
 		Message: "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing"}
 	kubeadmConfig = plan.Chore{Name: "KubeadmConfig", Due: plan.DueJoin, Reason: "KubeadmOutdated", Inside: true, FromSpec: true}
 	addons        = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Inside: true, FromSpec: true}

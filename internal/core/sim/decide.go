@@ -148,8 +148,8 @@ func (w decider) write(c plan.Choice) {
 	w.mark()
 }
 
-// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there, or declared off in
-// a recovery.
+// mark marks the hosts that a person decided to wait for no longer, by a decision about that very one that is still there, or declared off
+// in a recovery.
 func (w decider) mark() {
 	for _, h := range w.hosts {
 		leaves := h.deleting && !h.hook && (h.member == nil || h.member.removed)

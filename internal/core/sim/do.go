@@ -160,7 +160,8 @@ func (w *World) create(s plan.Step) error {
 		return nil
 	}
 	w.limits.surged = w.count(w.isStaying) >= w.replicas
-	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init && !held, held: held, created: w.now, spec: spec, minor: w.setup.minor(spec), hook: true}
+	h := &host{name: s.Machine, domain: s.Domain, number: s.Number, first: s.Init && !held, held: held, created: w.now, spec: spec,
+		minor: w.setup.minor(spec), hook: true}
 	if s.Seed {
 		if err := (recovering{w}).seeds(h); err != nil {
 			return err

@@ -42,7 +42,8 @@ func (s *Setup) drawVersions(seed int64) {
 	}
 	if r.Intn(2) == 0 {
 		at := time.Duration(r.Intn(1200)) * time.Second
-		s.Script = inOrder(append(s.Script, Event{At: at, Kind: Change, N: 2}, Event{At: at + time.Duration(r.Intn(300))*time.Second, Kind: Change, N: pick(r, 1, 3)})...)
+		s.Script = inOrder(append(s.Script, Event{At: at, Kind: Change, N: 2}, Event{At: at + time.Duration(r.Intn(300))*time.Second,
+			Kind: Change, N: pick(r, 1, 3)})...)
 	}
 }
 

@@ -144,7 +144,8 @@ func (w *World) cutOff(h *host) {
 	}
 	if o := w.hosts[w.rand.Intn(len(w.hosts))]; o != h && away > 0 {
 		at := w.now.Sub(w.start) + time.Duration(w.rand.Int63n(int64(away)))
-		w.script = inOrder(append(w.script, Event{At: at, Kind: pick(w.rand, Kill, Crash, Crash, Freeze), N: o.number, For: randomSpan(w.rand)})...)
+		w.script = inOrder(append(w.script, Event{At: at, Kind: pick(w.rand, Kill, Crash, Crash, Freeze), N: o.number,
+			For: randomSpan(w.rand)})...)
 	}
 }
 

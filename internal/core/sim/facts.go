@@ -14,7 +14,8 @@ import (
 func (w *World) machine(h *host, reachable bool) plan.Machine {
 	m := plan.Machine{
 		Name: h.name, Domain: h.domain, Created: h.created, CannotJoin: w.cannotJoin(h), Held: h.held, Started: h.started,
-		Outdated: w.outdated(h), NeedsBackup: gate{w}.needs(h), Marked: h.marked, MarkedByPerson: h.byHand && h.marked != "", DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
+		Outdated: w.outdated(h), NeedsBackup: gate{w}.needs(h), Marked: h.marked, MarkedByPerson: h.byHand && h.marked != "",
+		DeletePreferred: h.chosen, Replaced: h.replaced, Retries: h.retries,
 		Deleting: h.deleting, Hook: h.hook, HookDue: h.deleting && h.hook && !h.theirs && !w.now.Before(h.drained),
 	}
 	m.Failed = w.reportedFailure(h)
@@ -263,4 +264,18 @@ func (w *World) sighted(e plan.Member) time.Time {
 	}
 	w.seen[e.ID] = now
 	return w.now
+}
+
+// isSteady: a host came up, has its own member, works and stays.
+func (w *World) isSteady(h *host) bool {
+	return h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == ""
+}
+
+// isComing: a host is on its way, and not late. One whose member was removed gets no other.
+func (w *World) isComing(h *host) bool {
+	if h.member != nil && h.member.removed {
+		return false
+	}
+	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.begun()) >= 9*time.Minute && !h.held
+	return h.stage < up && !h.deleting && !late && h.failed == "" && h.alive()
 }

@@ -19,7 +19,8 @@ func TestHangingMachineGoes(t *testing.T) {
 	for _, way := range []Kind{Mark, DeleteMachine, Change} {
 		for _, luck := range []Luck{{}, {Repeated: 100}, {CutShort: 30}, {Stale: 50, Dropped: 20}} {
 			for seed := range int64(20) {
-				s := Setup{Seed: seed, Replicas: 3, Surge: 1, Domains: abc, Places: seed%2 == 0, MaxParallel: 1, Luck: luck, Boots: map[int]time.Duration{2: 25 * time.Minute}}
+				s := Setup{Seed: seed, Replicas: 3, Surge: 1, Domains: abc, Places: seed%2 == 0, MaxParallel: 1, Luck: luck,
+					Boots: map[int]time.Duration{2: 25 * time.Minute}}
 				given := 5 * time.Minute
 				s.Script = []Event{{At: given, Kind: way, N: 2}}
 				w := New(s)
@@ -43,7 +44,8 @@ func TestHangingMachineGoes(t *testing.T) {
 func TestHangingMachineAtEveryMoment(t *testing.T) {
 	for at := 5 * time.Minute; at < 6*time.Minute; at += time.Second {
 		for _, way := range []Kind{Mark, DeleteMachine, Change} {
-			s := Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, MaxParallel: 1, Boots: map[int]time.Duration{2: at - 40*time.Second}, Leave: 2 * time.Minute}
+			s := Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, MaxParallel: 1,
+				Boots: map[int]time.Duration{2: at - 40*time.Second}, Leave: 2 * time.Minute}
 			s.Script = inOrder(Event{At: 5 * time.Minute, Kind: way, N: 2}, Event{At: at, Kind: Restart}, Event{At: at + time.Second, Kind: Restart})
 			t.Run(fmt.Sprint(way, at), func(t *testing.T) { live(t, s) })
 		}

@@ -51,7 +51,8 @@ func (s *Setup) drawInPlace(seed int64) {
 	at := time.Duration(0)
 	for range 1 + r.Intn(6) {
 		at += time.Duration(r.Intn(400)) * time.Second
-		kind := pick(r, Change, Change, Change, Kill, Reboot, Freeze, DeleteMachine, Mark, Crash, Pause, Scale, SetInPlace, Elsewhere, Retry, Restart, Unready)
+		kind := pick(r, Change, Change, Change, Kill, Reboot, Freeze, DeleteMachine, Mark, Crash, Pause, Scale, SetInPlace, Elsewhere, Retry,
+			Restart, Unready)
 		e := Event{At: at, Kind: kind, N: 1 + r.Intn(5), For: randomSpan(r)}
 		switch kind {
 		case Change:
@@ -119,7 +120,8 @@ func (w *World) beginUpdate(h *host) {
 
 // restartUpdate begins an update, or begins it again.
 func (w *World) restartUpdate(h *host, spec int) {
-	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0, gaveUp: w.now.Add(updateGivesUp)}
+	u := &inPlace{spec: spec, fails: w.isBad(spec) || w.chance(w.setup.UpdateFails), breaks: w.rand.Intn(6) == 0, changes: w.rand.Intn(4) == 0,
+		gaveUp: w.now.Add(updateGivesUp)}
 	_, u.voters = w.voters()
 	h.update = u
 	if w.rand.Intn(15) == 0 && !w.setup.Faultless {
@@ -296,7 +298,8 @@ func (w *World) addUpdate(m *plan.Machine, h *host) {
 	if u == nil {
 		return
 	}
-	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: !u.byExtension && (u.spec != w.spec || w.byExtension()), Unfinished: u.unfinished}
+	m.Update = plan.Update{State: plan.UpdateUnderway, Message: "step swap", Obsolete: !u.byExtension && (u.spec != w.spec || w.byExtension()),
+		Unfinished: u.unfinished}
 	switch {
 	case u.done:
 		m.Update.State, m.Update.Message = plan.UpdateDone, "verified"

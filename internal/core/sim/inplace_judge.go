@@ -192,7 +192,8 @@ func (w *World) judgeUpdateDue(d plan.Decision) {
 
 // isCalm: every host is well for long, and nothing is under way.
 func (w *World) isCalm() bool {
-	if !w.isClear() || len(w.hosts) != w.replicas || w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0) || w.replicas == 2 || w.isUnsound() != "" || w.hasLearner() {
+	if !w.isClear() || len(w.hosts) != w.replicas || w.lasts(Invalid, 0) || w.lasts(NoAuthority, 0) || w.replicas == 2 ||
+		w.isUnsound() != "" || w.hasLearner() {
 		return false
 	}
 	return !slices.ContainsFunc(w.hosts, func(h *host) bool { return !w.isPlainlyWell(h) })

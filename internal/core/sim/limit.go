@@ -31,7 +31,8 @@ func (s *Setup) drawLimit(seed int64) {
 	if s.Minors != nil && r.Intn(3) == 0 && !s.Sturdy {
 		// All machines are replaced, and the same day an older etcd is wanted.
 		s.Limit, s.Minors = s.Replicas, map[int]int{1: 6, 2: 5, 3: 6}
-		s.Script = inOrder(append(s.Script, Event{At: time.Hour, Kind: Change, N: 3}, Event{At: time.Duration(5+r.Intn(20)) * time.Hour, Kind: Change, N: 2})...)
+		s.Script = inOrder(append(s.Script, Event{At: time.Hour, Kind: Change, N: 3}, Event{At: time.Duration(5+r.Intn(20)) * time.Hour,
+			Kind: Change, N: 2})...)
 		return
 	}
 	if r.Intn(5) > 0 {
@@ -119,7 +120,8 @@ func (w *World) note(s plan.Step) error {
 	if l.saw != l.version {
 		return fmt.Errorf("%s: the group's object has changed", s.Verb)
 	}
-	l.noted = slices.DeleteFunc(l.noted, func(r plan.Replacement) bool { return r.Machine == s.Machine || !w.now.Before(r.At.Add(limitPeriod)) })
+	l.noted = slices.DeleteFunc(l.noted,
+		func(r plan.Replacement) bool { return r.Machine == s.Machine || !w.now.Before(r.At.Add(limitPeriod)) })
 	l.noted = append(l.noted, plan.Replacement{Machine: s.Machine, At: w.now.Add(w.setup.Ahead + time.Second - 1).Truncate(time.Second)})
 	w.tell("it is noted that %s is replaced", s.Machine)
 	return nil

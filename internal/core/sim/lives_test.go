@@ -170,7 +170,8 @@ func (x *twins) live(s step) {
 		x.t.Fatalf("%q: the world says %v, etcd says %v", s.line, errWorld, errReal)
 	case s.refused != (errReal != nil):
 		x.t.Fatalf("%q: the script says refused=%t, etcd and the world say %v", s.line, s.refused, errReal)
-	case s.verb == "remove" && errReal != nil && x.world.hasLeader() && !unanswered(errReal) && !strings.HasSuffix(errReal.Error(), errWorld.Error()):
+	case s.verb == "remove" && errReal != nil && x.world.hasLeader() && !unanswered(errReal) &&
+		!strings.HasSuffix(errReal.Error(), errWorld.Error()):
 		x.t.Fatalf("%q is refused by the world for %q, by etcd for %q", s.line, errWorld, errReal)
 	case errReal == nil:
 		if s.verb == "heal" {

@@ -14,7 +14,7 @@ const freshness = 5 * time.Second
 // than the truth. It reports whether it is the truth of now.
 func (w *World) Look() (plan.Observed, bool) {
 	w.findAgain()
-	w.listen()
+	listen(w)
 	decider{w}.mark()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
@@ -68,7 +68,8 @@ func (w *World) mix(now plan.Observed) plan.Observed {
 		node := nodes.Machines[at]
 		m.Host, m.UpSince, m.Ready, m.Components = node.Host, node.UpSince, node.Ready, node.Components
 	}
-	mixed.Cluster.Reachable, mixed.Cluster.Unreachable, mixed.Cluster.SilentSince = nodes.Cluster.Reachable, nodes.Cluster.Unreachable, nodes.Cluster.SilentSince
+	mixed.Cluster.Reachable, mixed.Cluster.Unreachable, mixed.Cluster.SilentSince = nodes.Cluster.Reachable, nodes.Cluster.Unreachable,
+		nodes.Cluster.SilentSince
 	mixed.Etcd = etcd.Etcd
 	mixed.Etcd.Members = slices.Clone(etcd.Etcd.Members)
 	for i := range mixed.Etcd.Members {
@@ -116,8 +117,9 @@ func (w *World) Observe() plan.Observed {
 			Replicas: w.replicas, Domains: w.setup.Domains, NameFormat: "cp-%s",
 		},
 		Policy: plan.Policy{
-			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Overlap: w.setup.Overlap, ShrinkHealthy: w.setup.ShrinkHealthy,
-			Repair: w.setup.Repair, InPlace: w.setup.InPlace, MemberAdd: w.setup.MemberAdd,
+			MaxParallel: w.setup.MaxParallel, Eager: w.setup.Eager, Learners: !w.setup.Serial, Surge: w.surge(), Overlap: w.setup.Overlap,
+			ShrinkHealthy: w.setup.ShrinkHealthy,
+			Repair:        w.setup.Repair, InPlace: w.setup.InPlace, MemberAdd: w.setup.MemberAdd,
 		},
 		Cluster: plan.Cluster{
 			Infrastructure: true, Endpoint: "10.0.0.1:6443", Reachable: w.kubeconfig && w.reachable(),
@@ -172,7 +174,7 @@ func (w *World) addMachines(o *plan.Observed) {
 }
 
 // listen notes whether an API server answers, which the controller asks all the time while it has a kubeconfig.
-func (w *World) listen() {
+func listen(w *World) {
 	switch {
 	case !w.kubeconfig, w.reachable() && !w.lasts(BlindAPI, 0):
 		w.silentSince = time.Time{}

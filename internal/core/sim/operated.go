@@ -119,7 +119,8 @@ func (w *World) addOperator(o *plan.Observed) {
 	}
 	o.Etcd.Owner = plan.EtcdOperator
 	if w.initialised && !w.isOperatorContent() && o.Want.Refused.Reason == "" {
-		o.Want.Refused = plan.Refusal{Reason: "EtcdNotHealthy", Message: "Etcd cluster: condition Available is False: a member does not answer", Replaceable: true}
+		o.Want.Refused = plan.Refusal{Reason: "EtcdNotHealthy", Message: "Etcd cluster: condition Available is False: a member does not answer",
+			Replaceable: true}
 	}
 }
 

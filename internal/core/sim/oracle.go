@@ -215,12 +215,14 @@ func (w *World) countsAsJoining(h *host) bool {
 
 // joinsOutside: a host that stays is on its way, and not late, and etcd is elsewhere.
 func (w *World) joinsOutside(h *host) bool {
-	return w.setup.External && w.initialised && w.isStaying(h) && !h.held && h.node.IsZero() && !h.broken() && w.now.Sub(h.begun()) < 9*time.Minute
+	return w.setup.External && w.initialised && w.isStaying(h) && !h.held && h.node.IsZero() && !h.broken() &&
+		w.now.Sub(h.begun()) < 9*time.Minute
 }
 
 // isBroken: a machine that stays came up long ago and is proven broken, and no other is wanted in its place.
 func (w *World) isBroken(h *host) bool {
-	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && !w.isReplaced(h) && w.isOurs(h) && h.silent.IsZero() && w.now.Sub(h.node) > 6*time.Minute
+	return h.stage == up && h.sick && h.alive() && !h.deleting && h.marked == "" && !w.isReplaced(h) && w.isOurs(h) && h.silent.IsZero() &&
+		w.now.Sub(h.node) > 6*time.Minute
 }
 
 // replacesBroken: a machine that was given up is missing.

@@ -113,7 +113,8 @@ func (w *World) judgeDue(d plan.Decision) {
 	if !w.isClear() {
 		return
 	}
-	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.AddPlaceholder || d.Step.Verb == plan.ReleaseHook
+	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.AddPlaceholder ||
+		d.Step.Verb == plan.ReleaseHook
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
@@ -211,7 +212,8 @@ func (w *World) judgeMarkedAPI(gone *host, s plan.Step) {
 
 // isAskedFor: a person marked a host whose voter answers, for the first time, and nothing keeps it more than another such host.
 func (w *World) isAskedFor(h *host) bool {
-	return h.byHand && h.marked != "" && w.isStaying(h) && w.inARow(h) == 0 && h.update == nil && w.isOwn(h) && w.isLivingVoter(h.member) && w.without(h).complete > 0
+	return h.byHand && h.marked != "" && w.isStaying(h) && w.inARow(h) == 0 && h.update == nil && w.isOwn(h) && w.isLivingVoter(h.member) &&
+		w.without(h).complete > 0
 }
 
 // judgeLivingMember: a voter that answers is removed before none that is dead, and before no machine without one.
@@ -554,7 +556,8 @@ func (w *World) dueToTend() bool {
 
 // isSettled: a machine of the spec that is wanted came up long ago, and no change of it goes on.
 func (w *World) isSettled(h *host) bool {
-	return !h.deleting && h.spec == w.spec && h.stage == up && h.update == nil && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) && !w.lasts(Update, h.number)
+	return !h.deleting && h.spec == w.spec && h.stage == up && h.update == nil && w.now.Sub(h.node) >= 6*time.Minute && w.hasOwnVoter(h) &&
+		!w.lasts(Update, h.number)
 }
 
 // dueToGrow: another machine could join at once.
@@ -582,18 +585,4 @@ func (w *World) isRisen() bool {
 		}
 	}
 	return whole > 0 && !slices.ContainsFunc(w.members, w.isStray)
-}
-
-// isSteady: a host came up, has its own member, works and stays.
-func (w *World) isSteady(h *host) bool {
-	return h.stage == up && !h.deleting && w.isOwn(h) && w.works(h) && h.alive() && h.failed == ""
-}
-
-// isComing: a host is on its way, and not late. One whose member was removed gets no other.
-func (w *World) isComing(h *host) bool {
-	if h.member != nil && h.member.removed {
-		return false
-	}
-	late := !h.node.IsZero() && w.now.Sub(h.node) >= 4*time.Minute || w.now.Sub(h.begun()) >= 9*time.Minute && !h.held
-	return h.stage < up && !h.deleting && !late && h.failed == "" && h.alive()
 }

@@ -54,7 +54,8 @@ func Restored(seed int64) Setup {
 		events = append(events, Event{At: at, Kind: Restore, For: randomSpan(r)})
 	}
 	for range 1 + r.Intn(3) { // something happens in between
-		e := Event{At: time.Duration(r.Int63n(int64(at))), Kind: pick(r, DeleteMachine, Mark, Kill, Change, Scale), N: 1 + r.Intn(5), For: randomSpan(r)}
+		e := Event{At: time.Duration(r.Int63n(int64(at))), Kind: pick(r, DeleteMachine, Mark, Kill, Change, Scale), N: 1 + r.Intn(5),
+			For: randomSpan(r)}
 		if e.Kind == Scale {
 			e.N = pick(r, 1, 3, 5)
 		}
@@ -181,7 +182,8 @@ func (h *host) hasNode() bool { return !h.node.IsZero() && !h.nodeGone }
 // recall brings back what the backup has of a machine, whether its host is there or not.
 func (w *World) recall(o object) {
 	h, was := o.host, o.was
-	h.deleting, h.hook, h.theirs, h.drained, h.released, h.gone, h.forced = was.deleting, was.hook, was.theirs, was.drained, was.released, was.gone, was.forced
+	h.deleting, h.hook, h.theirs, h.drained, h.released, h.gone, h.forced = was.deleting, was.hook, was.theirs, was.drained, was.released,
+		was.gone, was.forced
 	h.marked, h.byHand, h.chosen, h.replaced, h.retries, h.inARow = was.marked, was.byHand, was.chosen, was.replaced, was.retries, was.inARow
 	h.unnoted = h.member != nil && h.member.removed && !o.noted
 	h.hidden, h.shown, h.ends = time.Time{}, time.Time{}, time.Time{}

@@ -40,7 +40,8 @@ var personalDecisions = []personalDecision{
 	// It is not known whose a voter is: its machine is gone, or never registered a Node and has no
 	// address, and there are others without a Node.
 	{nil, func(w *World, said string) bool {
-		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) && slices.ContainsFunc(w.members, w.isUnplaced)
+		return strings.Contains(said, "for which no machine is known") && w.isNamed(said, (*host).isNodeless) &&
+			slices.ContainsFunc(w.members, w.isUnplaced)
 	}},
 	// A voter answers whose machine is not known since the management cluster was restored, and etcd does not let it go.
 	{nil, func(w *World, said string) bool {

@@ -168,7 +168,8 @@ func (c *cluster) change(ctx context.Context, s step) error {
 	switch name := s.names[0]; s.verb {
 	case "add":
 		p := c.process(name)
-		added, err := pb.NewClusterClient(c.boss().Connect()).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{p.Peer}, IsLearner: s.learner})
+		added, err := pb.NewClusterClient(c.boss().Connect()).MemberAdd(ctx, &pb.MemberAddRequest{PeerURLs: []string{p.Peer},
+			IsLearner: s.learner})
 		if err != nil {
 			return err
 		}

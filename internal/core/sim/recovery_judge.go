@@ -166,7 +166,7 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 		w.blame("%s would not initialise the cluster", s)
 	case r.stranger(x) != nil:
 		w.blame("%s, and nobody gave %s up", s, r.stranger(x).name)
-	case w.hasHeard():
+	case r.hasHeard():
 		w.blame("%s, and an API server answers, or did a moment ago", s)
 	case !w.isReplaceable() || w.lasts(Invalid, 0) && !w.replaceable:
 		w.blame("%s, and what it needs is missing", s)
@@ -174,7 +174,8 @@ func (r recoveryJudge) judgeSeed(s plan.Step, x *recovery) {
 }
 
 // hasHeard: the controller has had an answer from the endpoint in the last minute, or has not asked for that long.
-func (w *World) hasHeard() bool {
+func (r recoveryJudge) hasHeard() bool {
+	w := r.w
 	return !w.setup.EtcdOnly && (w.silentSince.IsZero() || w.now.Sub(w.silentSince) < time.Minute)
 }
 
@@ -306,7 +307,7 @@ func (r recoveryJudge) isLost() bool {
 // judgeFencing: who can be given up is, and then the seed is planted.
 func (r recoveryJudge) judgeFencing(d plan.Decision, x *recovery) {
 	w := r.w
-	answers := w.hasHeard() || w.lasts(Invalid, 0) || !w.isReplaceable()
+	answers := r.hasHeard() || w.lasts(Invalid, 0) || !w.isReplaceable()
 	for _, h := range w.hosts {
 		switch {
 		case !h.hidden.IsZero():

@@ -42,7 +42,8 @@ func (s *Setup) drawRetention(seed int64) {
 	}
 	s.Retention = backups.Retention{Last: pick(r, 1, 1, 2, 3), Hourly: pick(r, 0, 0, 2), Daily: pick(r, 0, 0, 1)}
 	for range 2 + r.Intn(6) {
-		e := Event{At: time.Duration(r.Intn(3*3600)) * time.Second, Kind: pick(r, TakeOne, TakeOne, TakeOne, StoreSlow, StoreLies), N: r.Intn(4), For: randomSpan(r)}
+		e := Event{At: time.Duration(r.Intn(3*3600)) * time.Second, Kind: pick(r, TakeOne, TakeOne, TakeOne, StoreSlow, StoreLies), N: r.Intn(4),
+			For: randomSpan(r)}
 		if r.Intn(5) == 0 {
 			e.Kind, e.N = pick(r, StoreLoses, TwoManagers, TwoManagers), r.Intn(3)
 		}

@@ -245,7 +245,8 @@ func random(seed int64) Setup {
 		}
 		s.Script = append(s.Script, s.event(r, at))
 	}
-	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70), Mixed: pick(r, 0, 0, 30), Blind: pick(r, 0, 0, 10)}
+	s.Luck = Luck{Dropped: pick(r, 0, 0, 10, 30), Repeated: pick(r, 0, 0, 20), CutShort: pick(r, 0, 0, 10), Stale: pick(r, 0, 0, 30, 70),
+		Mixed: pick(r, 0, 0, 30), Blind: pick(r, 0, 0, 10)}
 	return s
 }
 

@@ -101,7 +101,8 @@ func TestElectionAtEveryMoment(t *testing.T) {
 		for at := 4 * time.Minute; at < 8*time.Minute; at += 5 * time.Second {
 			for variant := range 4 {
 				s := Setup{Seed: 9, Replicas: 3, Surge: variant & 1, Domains: abc, Places: variant&2 > 0, Bad: map[int]Fate{2: {At: fate}}}
-				s.Script = inOrder(Event{At: 4 * time.Minute, Kind: Change, N: 2}, Event{At: at, Kind: Elect, N: 4}, Event{At: 7 * time.Minute, Kind: Change, N: 1})
+				s.Script = inOrder(Event{At: 4 * time.Minute, Kind: Change, N: 2}, Event{At: at, Kind: Elect, N: 4},
+					Event{At: 7 * time.Minute, Kind: Change, N: 1})
 				live(t, s)
 			}
 		}
@@ -157,7 +158,8 @@ func TestTheDeadGoFirst(t *testing.T) {
 
 // dues are what makes something due on one machine.
 var dues = [][]Kind{
-	{DeleteMachine}, {Kill, DeleteMachine}, {Mark}, {Kill, Mark}, {StopEtcd, Mark}, {ForceDelete}, {Hide}, {StopEtcd, Hide}, {Reidentify}, {AddMember},
+	{DeleteMachine}, {Kill, DeleteMachine}, {Mark}, {Kill, Mark}, {StopEtcd, Mark}, {ForceDelete}, {Hide}, {StopEtcd, Hide}, {Reidentify},
+	{AddMember},
 }
 
 // TestAllDueAtOnce: two things become due while the cluster is paused, so that the rules find both when the pause
@@ -167,7 +169,8 @@ func TestAllDueAtOnce(t *testing.T) {
 		for _, second := range dues {
 			for seed := range int64(8) {
 				n := 5 + 2*int(seed&1)
-				s := Setup{Seed: seed, Replicas: n, Surge: 1, MaxParallel: 1, Domains: abc, Places: seed&2 > 0, Lenient: true, Checks: true, Repair: always, Leave: 30 * time.Minute}
+				s := Setup{Seed: seed, Replicas: n, Surge: 1, MaxParallel: 1, Domains: abc, Places: seed&2 > 0, Lenient: true, Checks: true,
+					Repair: always, Leave: 30 * time.Minute}
 				s.Script = []Event{{At: time.Hour + 3*time.Second, Kind: Pause, For: 5 * time.Minute}}
 				if seed&4 > 0 {
 					s.Fates = map[int]Fate{n + 1: {At: syncing}}
@@ -205,8 +208,10 @@ func TestDowngradeAtEveryMoment(t *testing.T) {
 	const begin = 4 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 2 * time.Second {
 		for n, e := range []Event{
-			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 4}, {Kind: Kill, N: 5}, {Kind: DeleteMachine, N: 4}, {Kind: Crash, N: 3, For: time.Minute},
-			{Kind: Crash, N: 4, For: time.Minute}, {Kind: Hang, N: 1, For: time.Minute}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Restart}, {Kind: Scale, N: 5},
+			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 4}, {Kind: Kill, N: 5}, {Kind: DeleteMachine, N: 4},
+			{Kind: Crash, N: 3, For: time.Minute},
+			{Kind: Crash, N: 4, For: time.Minute}, {Kind: Hang, N: 1, For: time.Minute}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Restart},
+			{Kind: Scale, N: 5},
 			{Kind: Pause, For: 5 * time.Minute}, {Kind: Mark, N: 4},
 		} {
 			s := Setup{Seed: int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Checks: true, Repair: always, Minors: map[int]int{1: 6, 2: 5, 3: 6}}
@@ -223,7 +228,8 @@ func TestDowngradeAtEveryMoment(t *testing.T) {
 func TestDowngradeOfJoiners(t *testing.T) {
 	for at := 5 * time.Second; at < 4*time.Minute; at += 2 * time.Second {
 		for _, after := range []time.Duration{0, 6 * time.Second, time.Minute} {
-			s := Setup{Seed: int64(at / time.Second), Replicas: 3, Surge: 1, Domains: abc, Checks: true, Repair: always, Minors: map[int]int{1: 6, 2: 5}}
+			s := Setup{Seed: int64(at / time.Second), Replicas: 3, Surge: 1, Domains: abc, Checks: true, Repair: always,
+				Minors: map[int]int{1: 6, 2: 5}}
 			s.makeEtcdOnly()
 			s.Script = []Event{{At: at, Kind: Change, N: 2}, {At: at + after, Kind: DeleteMachine, N: 1}}
 			live(t, s)
@@ -237,9 +243,12 @@ func TestUpdateAtEveryMoment(t *testing.T) {
 	const begin = 10 * time.Minute
 	for at := begin; at < begin+5*time.Minute; at += 3 * time.Second {
 		for n, e := range []Event{
-			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 3}, {Kind: Reboot, N: 2, For: 2 * time.Minute}, {Kind: Unready, N: 3, For: 4 * time.Minute}, {Kind: Mark, N: 2},
-			{Kind: DeleteMachine, N: 1}, {Kind: DeleteMachine, N: 2}, {Kind: ForceDelete, N: 3}, {Kind: Change, N: 1}, {Kind: Change, N: 3}, {Kind: Scale, N: 5}, {Kind: Scale, N: 1},
-			{Kind: SetInPlace, N: 0}, {Kind: SetInPlace, N: 3}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Crash, N: 3, For: time.Minute}, {Kind: DeleteGroup}, {Kind: SetUpdater, N: 1},
+			{Kind: Kill, N: 1}, {Kind: Kill, N: 2}, {Kind: Kill, N: 3}, {Kind: Reboot, N: 2, For: 2 * time.Minute},
+			{Kind: Unready, N: 3, For: 4 * time.Minute}, {Kind: Mark, N: 2},
+			{Kind: DeleteMachine, N: 1}, {Kind: DeleteMachine, N: 2}, {Kind: ForceDelete, N: 3}, {Kind: Change, N: 1}, {Kind: Change, N: 3},
+			{Kind: Scale, N: 5}, {Kind: Scale, N: 1},
+			{Kind: SetInPlace, N: 0}, {Kind: SetInPlace, N: 3}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute},
+			{Kind: Crash, N: 3, For: time.Minute}, {Kind: DeleteGroup}, {Kind: SetUpdater, N: 1},
 		} {
 			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: n % 2, Domains: abc, Places: true, Checks: true, Repair: always}
 			s.InPlace, s.UpdateFails = plan.InPlacePreferred, 20*(n%2)
@@ -258,10 +267,12 @@ func TestSingleUpdateAtEveryMoment(t *testing.T) {
 	const begin = 5 * time.Minute
 	for at := begin; at < begin+3*time.Minute; at += 2 * time.Second {
 		for n, e := range []Event{
-			{Kind: Reboot, N: 1, For: time.Minute}, {Kind: Crash, N: 1, For: time.Minute}, {Kind: Mark, N: 1}, {Kind: DeleteMachine, N: 1}, {Kind: Change, N: 1}, {Kind: Change, N: 3},
+			{Kind: Reboot, N: 1, For: time.Minute}, {Kind: Crash, N: 1, For: time.Minute}, {Kind: Mark, N: 1}, {Kind: DeleteMachine, N: 1},
+			{Kind: Change, N: 1}, {Kind: Change, N: 3},
 			{Kind: Scale, N: 3}, {Kind: SetInPlace, N: 0}, {Kind: Restart}, {Kind: Pause, For: 5 * time.Minute}, {Kind: Kill, N: 1},
 		} {
-			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 1, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always, InPlace: plan.InPlacePreferred, UpdateFails: 20 * (n % 2)}
+			s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 1, Surge: 1, Domains: abc, Places: true, Checks: true, Repair: always,
+				InPlace: plan.InPlacePreferred, UpdateFails: 20 * (n % 2)}
 			e.At = at
 			s.Script = inOrder(Event{At: begin, Kind: Change, N: 2}, e)
 			live(t, s)
@@ -278,7 +289,8 @@ func TestBlinkAtEveryMoment(t *testing.T) {
 			{Kind: APIDown, N: 2, For: 20 * time.Second}, {Kind: Sicken, N: 3, For: 20 * time.Second}, {Kind: Hide, N: 2, For: 20 * time.Second},
 		} {
 			for kind := range 3 {
-				s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: 0, Domains: abc, Places: true, Checks: true, Repair: always, External: kind == 1}
+				s := Setup{Seed: int64(at/time.Second) + int64(n), Replicas: 3, Surge: 0, Domains: abc, Places: true, Checks: true, Repair: always,
+					External: kind == 1}
 				if kind == 2 {
 					s.makeEtcdOnly()
 				}

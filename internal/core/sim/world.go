@@ -102,7 +102,8 @@ func New(s Setup) *World {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &World{
 		setup: s, rand: rand.New(rand.NewSource(s.Seed)), start: start, now: start,
-		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{}, limits: limits{most: s.Limit},
+		replicas: s.Replicas, spec: 1, saw: 1, calm: true, script: s.Script, seen: map[string]sight{}, went: map[int]time.Duration{},
+		limits:  limits{most: s.Limit},
 		decided: deciding{truly: map[string]sighted{}},
 		answers: answer(s.Answer), sawAnswers: answer(s.Answer), recoveries: archivist{holds: map[string]int{}},
 	}
@@ -125,7 +126,7 @@ func (w *World) Advance(until time.Time) {
 	}
 	w.now = next
 	w.happen()
-	w.listen()
+	listen(w)
 }
 
 // Quiet reports whether nothing will ever happen by itself.

@@ -37,23 +37,25 @@ func TestRecoveredWorlds(t *testing.T) { run(t, Recovered, *steps/20) }
 
 // failed are seeds of worlds that once failed, and why. What a seed makes may become another world: rows and sweeps guard the same.
 var failed = map[int64]string{
-	7700009161:       "etcd was lowered while outdated machines could still add learners, which then could not start",
-	7700011495:       "the judge took a machine for one without a member although the note of its removal was lost, so that it may yet join",
-	7700016022:       "the judge of updates counted a machine that has lost its labels and its member",
-	7700046898:       "the same, of a machine that is being deleted",
-	7700062186:       "the same, of a machine that never came up",
-	7700044934:       "the judge of choices blamed the rules for a look in which a member gave no answer",
-	1003000005298:    "an update that was begun in part was waited for on a machine that a person then deleted, for ever",
-	1003000007949:    "the judge counted an update of a machine that has lost its labels",
-	2000000011894:    "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
-	2000000012823:    "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that initialises the cluster",
+	7700009161:    "etcd was lowered while outdated machines could still add learners, which then could not start",
+	7700011495:    "the judge took a machine for one without a member although the note of its removal was lost, so that it may yet join",
+	7700016022:    "the judge of updates counted a machine that has lost its labels and its member",
+	7700046898:    "the same, of a machine that is being deleted",
+	7700062186:    "the same, of a machine that never came up",
+	7700044934:    "the judge of choices blamed the rules for a look in which a member gave no answer",
+	1003000005298: "an update that was begun in part was waited for on a machine that a person then deleted, for ever",
+	1003000007949: "the judge counted an update of a machine that has lost its labels",
+	2000000011894: "nobody was to decide about a first machine that never came up, whose record and whose data were lost",
+	2000000012823: "a machine that was begun as one that is held back, and was finished as the first, counted as a second one that " +
+		"initialises the cluster",
 	31337000002082:   "the judge took a host for one that seems to be there whose Node was deleted before it died",
 	770000000001034:  "a voter that could not be asked was waited for, since it might be on a machine that was made ahead",
 	880000000013978:  "the judge wanted more machines to stay beside one that the operator's etcd waits for",
 	1110000000005641: "a machine was created on an old look at a group that was deleted without its machines, which the API server refuses",
 	1770000000001393: "the judge of the limit counted a machine that came up a second before it was discarded on an old look",
 	9970025081:       "the judge counted for how long a machine was hidden, and not for how long its voter had been silent before",
-	378617824000744:  "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an approval",
+	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an " +
+		"approval",
 }
 
 // failedRecovered are the same of worlds that a person recovers.
@@ -101,11 +103,12 @@ var failedHanging = map[int64]string{
 	1440000000019557: "a machine that was one too many went beyond the limit and did not count, in place of another that counted and stayed",
 	1440000000023673: "the same, and etcd was lowered 2 s before a day had passed",
 	1660000000000919: "the judge knew that a machine without a member, of which the provider reports a failure, had one before",
-	332684126800152:  "a spec whose Nodes are never ready was tried for a day and a half, until a person changed it, which took more steps than a life had",
-	9920004438:       "a backup that was asked for while another was being taken was never begun",
-	9920006524:       "the same, of a slow store",
-	9940003397:       "the judge wanted a stray member to be removed before a void decision of a person is taken away",
-	220000000001653:  "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
+	332684126800152: "a spec whose Nodes are never ready was tried for a day and a half, until a person changed it, which took more steps " +
+		"than a life had",
+	9920004438:      "a backup that was asked for while another was being taken was never begun",
+	9920006524:      "the same, of a slow store",
+	9940003397:      "the judge wanted a stray member to be removed before a void decision of a person is taken away",
+	220000000001653: "the judge asked for kubeadm's configuration of a spec that was invalid when a machine came to join",
 }
 
 // TestFailedWorlds lets the worlds live again that failed once.
@@ -204,7 +207,8 @@ func (r *course) note(n int64, took int, err error) {
 	}
 	story := &Story{}
 	Live(r.setup(n), story)
-	r.t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: go test ./internal/core/sim -run '%s$' -args -seed %d", n, err, r.setup(n), story, r.t.Name(), n)
+	r.t.Errorf("seed %d: %v\n%+v\n%s\ntell it again: go test ./internal/core/sim -run '%s$' -args -seed %d", n, err, r.setup(n), story,
+		r.t.Name(), n)
 }
 
 // BenchmarkWorlds measures steps a second, and a second of the processor's where the

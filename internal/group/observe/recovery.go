@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/kubeadm"
 	"github.com/quorate/quorate/internal/cluster/machine"
+	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -200,7 +201,8 @@ func IsOfTarget(m *clusterv1.Machine, target clusterv1.ContractVersionedObjectRe
 	return machine.IsControlPlane(m)
 }
 
-// isRecovered reports whether the recoveries of a Cluster are those of the group. Of an EtcdCluster they are while the control plane uses it.
+// isRecovered reports whether the recoveries of a Cluster are those of the group. Of an EtcdCluster they are while the control plane uses
+// it.
 func isRecovered(ctx context.Context, t *Observer, any bool) (bool, error) {
 	if !any || !t.Type.Standalone {
 		return any, nil
@@ -292,4 +294,14 @@ func SeedSourceOf(ctx context.Context, secrets client.Reader, r *EtcdRecovery) (
 		return SeedSource{}, fmt.Errorf("secret %s must have %s, %s and %s", s.Name, SeedAddressKey, corev1.TLSCertKey, SeedTokenKey)
 	}
 	return from, nil
+}
+
+// Silent returns an error unless nothing answers at the endpoint of a cluster now. Before a snapshot is handed out that is asked once more:
+// minutes may have passed since the machine was made, and a machine that no object tells of may have come back meanwhile.
+func Silent(ctx context.Context, secrets client.Reader, cluster *clusterv1.Cluster) error {
+	config, err := workload.ConfigOf(ctx, secrets, client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		return err
+	}
+	return workload.Silent(ctx, config)
 }

@@ -178,7 +178,8 @@ func (m Member) files() []file {
 	if text := m.proxy(); text != "" {
 		all = append(all, file{Path: proxyFile, Permissions: secret, Content: text})
 	}
-	return append(all, file{Path: placeholder, Permissions: "0640", Content: "This placeholder file is used to create the folder for the sentinel of Cluster API's bootstrap data.\n"})
+	return append(all, file{Path: placeholder, Permissions: "0640", Content: "This placeholder file is used to create the folder for the " +
+		"sentinel of Cluster API's bootstrap data.\n"})
 }
 
 // given are the user's files.
@@ -212,7 +213,8 @@ func encoded(f bootstrapv1.File) (content, encoding string) {
 
 // plain reports whether YAML keeps a text as it is. It takes some characters that are not printed for the end of a line.
 func plain(content string) bool {
-	return utf8.ValidString(content) && !strings.ContainsFunc(content, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
+	return utf8.ValidString(content) &&
+		!strings.ContainsFunc(content, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' })
 }
 
 // settings are what the script is told. Everything that a user wrote is quoted for the shell.
@@ -284,8 +286,8 @@ func isSecret(file string) bool {
 }
 
 // WithoutKeys returns bootstrap data without private keys, that of the authority and that of the machine's client
-// certificate, and the token for a seed, and whether they had any. Each opens etcd, or its data, to a later reader. The rest stays: it shows what the
-// machine was made from. WithoutKeys leaves data alone that Data has not made.
+// certificate, and the token for a seed, and whether they had any. Each opens etcd, or its data, to a later reader. The rest stays: it
+// shows what the machine was made from. WithoutKeys leaves data alone that Data has not made.
 func WithoutKeys(data []byte) ([]byte, bool, error) {
 	if strings.HasPrefix(string(data), "{") {
 		return withoutIgnitionKeys(data)

@@ -19,11 +19,12 @@ type flag func(value string) string
 
 // accepted are the flags that a user may give, each with what its values are.
 var accepted = map[string]flag{
-	"version":                  WrongVersion,
-	"release-url":              wrongURL,
-	"install-dir":              matches(`^(/[A-Za-z0-9._-]+)+/?$`, "an absolute path of letters, digits, dots and hyphens is accepted"),
-	"server-cert-extra-sans":   wrongSANs,
-	"disk-priorities":          matches(`^[A-Za-z]+=[-A-Za-z0-9]+(,[A-Za-z]+=[-A-Za-z0-9]+)*$`, "directives of systemd such as Nice=-10,IOSchedulingClass=best-effort are accepted"),
+	"version":                WrongVersion,
+	"release-url":            wrongURL,
+	"install-dir":            matches(`^(/[A-Za-z0-9._-]+)+/?$`, "an absolute path of letters, digits, dots and hyphens is accepted"),
+	"server-cert-extra-sans": wrongSANs,
+	"disk-priorities": matches(`^[A-Za-z]+=[-A-Za-z0-9]+(,[A-Za-z]+=[-A-Za-z0-9]+)*$`,
+		"directives of systemd such as Nice=-10,IOSchedulingClass=best-effort are accepted"),
 	"download-connect-timeout": wrongDuration,
 	"log-level":                matches(`^(debug|info|warn|error|fatal|panic)$`, "debug, info, warn, error, fatal or panic is accepted"),
 }
@@ -132,7 +133,8 @@ func argsOf(spec *bootstrapv1alpha1.EtcdadmConfigSpec) args {
 		}
 		return nil
 	}
-	a := args{version: Version(spec), releaseURL: releases, connectSeconds: connectSeconds, log: given("log-level"), install: given("install-dir"), certificate: given("server-cert-extra-sans")}
+	a := args{version: Version(spec), releaseURL: releases, connectSeconds: connectSeconds, log: given("log-level"),
+		install: given("install-dir"), certificate: given("server-cert-extra-sans")}
 	a.folder = cmp.Or(spec.EtcdadmArgs["install-dir"], installFolder)
 	if url := cmp.Or(spec.ReleaseURL, spec.EtcdadmArgs["release-url"]); url != "" {
 		a.release, a.releaseURL = []string{"--release-url", url}, url

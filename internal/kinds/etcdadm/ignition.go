@@ -110,12 +110,14 @@ func IgnitionConfig(m Member) ([]byte, error) {
 		c.Passwd.Users = append(c.Passwd.Users, ignitionUserOf(u))
 		if u.Sudo != "" {
 			// sudo skips files with a dot in their name.
-			all = append(all, file{Path: "/etc/sudoers.d/quorate-" + strings.ReplaceAll(u.Name, ".", "_"), Permissions: "0440", Content: u.Name + " " + u.Sudo + "\n"})
+			all = append(all, file{Path: "/etc/sudoers.d/quorate-" + strings.ReplaceAll(u.Name, ".", "_"), Permissions: "0440", Content: u.Name +
+				" " + u.Sudo + "\n"})
 		}
 	}
 	if n := m.Spec.NTP; n.Enabled != nil || len(n.Servers) > 0 {
 		if len(n.Servers) > 0 {
-			all = append(all, file{Path: "/etc/systemd/timesyncd.conf.d/quorate.conf", Permissions: "0644", Content: "[Time]\nNTP=" + strings.Join(n.Servers, " ") + "\n"})
+			all = append(all, file{Path: "/etc/systemd/timesyncd.conf.d/quorate.conf", Permissions: "0644", Content: "[Time]\nNTP=" +
+				strings.Join(n.Servers, " ") + "\n"})
 		}
 		on := n.Enabled == nil || *n.Enabled
 		c.Systemd.Units = append(c.Systemd.Units, ignitionUnit{Name: "systemd-timesyncd.service", Enabled: &on})
@@ -135,7 +137,8 @@ func IgnitionConfig(m Member) ([]byte, error) {
 }
 
 func ignitionUserOf(u bootstrapv1.User) ignitionUser {
-	made := ignitionUser{Name: u.Name, Gecos: u.Gecos, HomeDir: u.HomeDir, Shell: u.Shell, PrimaryGroup: u.PrimaryGroup, Keys: u.SSHAuthorizedKeys}
+	made := ignitionUser{Name: u.Name, Gecos: u.Gecos, HomeDir: u.HomeDir, Shell: u.Shell, PrimaryGroup: u.PrimaryGroup,
+		Keys: u.SSHAuthorizedKeys}
 	for _, group := range strings.Split(u.Groups, ",") {
 		if group = strings.TrimSpace(group); group != "" {
 			made.Groups = append(made.Groups, group)

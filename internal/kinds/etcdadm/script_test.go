@@ -110,7 +110,8 @@ func (h *host) pack(name string) {
 	archive := tar.NewWriter(zip)
 	text := strings.ReplaceAll(etcdctlScript, "DIR", h.dir)
 	for _, p := range []struct{ name, text string }{{"etcdctl", text}, {"etcdutl", strings.ReplaceAll(etcdutlScript, "DIR", h.dir)}} {
-		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "etcd-v3.6.16-linux-amd64/" + p.name, Mode: 0o755, Size: int64(len(p.text))}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "etcd-v3.6.16-linux-amd64/" + p.name, Mode: 0o755,
+			Size: int64(len(p.text))}); err != nil {
 			h.Fatal(err)
 		}
 		if _, err := archive.Write([]byte(p.text)); err != nil {
@@ -131,12 +132,14 @@ func (h *host) run(role Role, endpoints ...string) (code int, said, calls string
 	if role == Restore {
 		sum := sha256.Sum256([]byte(snapshotText))
 		m.Seed = &Seed{
-			Host: "u.seed.quorate", Address: "10.0.0.9:9446", Path: "v1/seeds/default/r", Token: "t", Cluster: "e-5-u", SHA256: hex.EncodeToString(sum[:]),
+			Host: "u.seed.quorate", Address: "10.0.0.9:9446", Path: "v1/seeds/default/r", Token: "t", Cluster: "e-5-u",
+			SHA256: hex.EncodeToString(sum[:]),
 		}
 		m.Spec.EtcdadmArgs = map[string]string{"install-dir": h.dir + "/bin"}
 	}
 	h.write("settings/settings.sh", m.settings())
-	replacer := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/cache/etcdadm", h.dir+"/cache",
+	replacer := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/cache/etcdadm",
+		h.dir+"/cache",
 		"/run/quorate-etcd", h.dir+"/tools", "/etc/etcd", h.dir+"/etc", "WAIT=600", "WAIT=10", "PROMOTION=60", "PROMOTION=1",
 		// Its clock is what it has slept: a slow host changes nothing.
 		"cut -d. -f1 /proc/uptime", "awk '{ slept += $2 } END { printf \"%d\", slept }' "+h.dir+"/slept",
@@ -186,7 +189,8 @@ func TestBootstrapScript(t *testing.T) {
 		{"a learner", func(*host) {}, Join, []string{one}, 0, "still a learner, which the controller promotes", add + "; " + join},
 		{"a voter", func(h *host) { h.write("voter", "") }, Join, []string{one}, 0, "added as learner through " + one, add + "; " + join},
 		{"again", func(h *host) { h.write("active", ""); h.write("voter", "") }, Join, []string{one}, 0, "", ""},
-		{"added before", func(h *host) { h.write("members", "5, unstarted, , https://10.0.0.5:2380, , true\n") }, Join, []string{one}, 0, "", join},
+		{"added before", func(h *host) { h.write("members", "5, unstarted, , https://10.0.0.5:2380, , true\n") }, Join, []string{one}, 0, "",
+			join},
 		{"cut off after it ran", func(h *host) {
 			h.write("members", "5, started, e-5, https://10.0.0.5:2380, https://10.0.0.5:2379, true\n")
 			h.write("data/member/x", "")
@@ -201,9 +205,11 @@ func TestBootstrapScript(t *testing.T) {
 			h.write("members", "5, started, e-2, https://10.0.0.5:23801, https://10.0.0.5:2379, false\n")
 		}, Join, []string{one}, 0, "", add + "; " + join},
 		{"a dead endpoint", func(*host) {}, Join, []string{"https://dead:2379", one}, 0, "", add + "; " + join},
-		{"dead endpoints", func(*host) {}, Join, []string{"https://dead:2379"}, 1, "cannot become a learner: https://dead:2379: deadline exceeded", ""},
+		{"dead endpoints", func(*host) {}, Join, []string{"https://dead:2379"}, 1,
+			"cannot become a learner: https://dead:2379: deadline exceeded", ""},
 		{"no endpoint", func(*host) {}, Join, nil, 1, "no endpoint is known", ""},
-		{"etcdadm fails once", func(h *host) { h.write("join-fails", "1") }, Join, []string{one}, 0, "etcdadm join: exit code 1", add + "; " + join + "; " + join},
+		{"etcdadm fails once", func(h *host) { h.write("join-fails", "1") }, Join, []string{one}, 0, "etcdadm join: exit code 1",
+			add + "; " + join + "; " + join},
 		{"an archive that is not there", func(h *host) {
 			h.pack("mirror.tar.gz")
 			if err := os.Remove(filepath.Join(h.dir, "cache/etcd/v3.6.16/etcd-v3.6.16-linux-amd64.tar.gz")); err != nil {
@@ -250,7 +256,8 @@ func TestBootstrapScript(t *testing.T) {
 		{"beside an older etcd", func(h *host) {
 			h.write("status", "https://10.0.0.1:2379, 8e9e05c52164694d, 3.5.35, 20 kB, true, false, 2, 4, 4, \n")
 		}, Join, []string{one}, 0, "added as learner", add + "; " + join},
-		{"IPv6 alone", func(h *host) { h.write("no-route", ""); h.write("ipv6", "") }, Join, []string{one}, 1, "the only address is fd00::5: etcdadm needs one of IPv4 too", ""},
+		{"IPv6 alone", func(h *host) { h.write("no-route", ""); h.write("ipv6", "") }, Join, []string{one}, 1,
+			"the only address is fd00::5: etcdadm needs one of IPv4 too", ""},
 		{"two families", func(h *host) { h.write("ipv6", "") }, Join, []string{one}, 0, "added as learner through " + one, add + "; " + join},
 		{"no route", func(h *host) { h.write("no-route", "") }, Join, []string{one}, 1, "there is no default route", ""},
 		{"no etcdadm", func(h *host) {
@@ -276,7 +283,8 @@ func TestBootstrapScript(t *testing.T) {
 		t.Parallel()
 		h := newHost(t)
 		h.write("refusal", "too many learner members in cluster\n")
-		if code, said, calls := h.run(Join, one); code != 1 || !strings.Contains(said, "cannot become a learner: too many learner members") || strings.Contains(calls, "etcdadm") {
+		if code, said, calls := h.run(Join, one); code != 1 || !strings.Contains(said, "cannot become a learner: too many learner members") ||
+			strings.Contains(calls, "etcdadm") {
 			t.Errorf("exit code %d, calls %q\n%s", code, calls, said)
 		}
 	})
@@ -288,7 +296,8 @@ const snapshotText = "all keys\n"
 // TestRestoreScript: the data of a seed are etcd's before it starts, and without them it does not start.
 func TestRestoreScript(t *testing.T) {
 	const restored = "etcdutl snapshot restore ./seed/snapshot.db --name e-5 --initial-cluster e-5=https://10.0.0.5:2380 " +
-		"--initial-advertise-peer-urls https://10.0.0.5:2380 --initial-cluster-token e-5-u --data-dir ./seed/data --bump-revision 1000000000 --mark-compacted"
+		"--initial-advertise-peer-urls https://10.0.0.5:2380 --initial-cluster-token e-5-u --data-dir ./seed/data --bump-revision 1000000000 " +
+		"--mark-compacted"
 	for _, test := range []struct {
 		name    string
 		prepare func(*host)
@@ -297,7 +306,8 @@ func TestRestoreScript(t *testing.T) {
 		calls   string
 	}{
 		{"a seed", func(*host) {}, 0, "", restored + "; etcdadm init; etcd; systemctl daemon-reload"},
-		{"a seed that comes late", func(h *host) { h.write("seed-fails", "3") }, 0, "", restored + "; etcdadm init; etcd; systemctl daemon-reload"},
+		{"a seed that comes late", func(h *host) { h.write("seed-fails", "3") }, 0, "",
+			restored + "; etcdadm init; etcd; systemctl daemon-reload"},
 		{"a seed that never comes", func(h *host) { h.write("seed-fails", "99") }, 1, "no snapshot was handed out", ""},
 		{"another snapshot", func(h *host) { h.write("snapshot", "others\n") }, 1, "the snapshot is not the one that was approved", ""},
 		{"a snapshot that cannot be restored", func(h *host) { h.write("unreadable", "") }, 1, "cannot restore the snapshot", restored},
@@ -329,7 +339,8 @@ func TestRestoreScript(t *testing.T) {
 	t.Run("no data", func(t *testing.T) {
 		h := newHost(t)
 		h.write("settings/settings.sh", "ETCD="+h.dir+"/bin/etcd\n")
-		text := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/lib/quorate-seed", h.dir+"/seed").Replace(startScript)
+		text := strings.NewReplacer("/etc/quorate/etcd", h.dir+"/settings", "/var/lib/etcd", h.dir+"/data", "/var/lib/quorate-seed",
+			h.dir+"/seed").Replace(startScript)
 		if out, err := exec.Command("/bin/sh", "-c", text).CombinedOutput(); err == nil {
 			t.Errorf("etcd starts without data:\n%s", out)
 		}

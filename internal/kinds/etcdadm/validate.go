@@ -22,7 +22,8 @@ func Validate(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path) field.E
 	if spec.ReleaseURL != "" {
 		all = append(all, invalid(at.Child("releaseURL"), spec.ReleaseURL, wrongURL(spec.ReleaseURL))...)
 	}
-	if formats := []bootstrapv1alpha1.Format{bootstrapv1alpha1.CloudConfig, bootstrapv1alpha1.Ignition}; spec.Format != "" && !slices.Contains(formats, spec.Format) {
+	if formats := []bootstrapv1alpha1.Format{bootstrapv1alpha1.CloudConfig, bootstrapv1alpha1.Ignition}; spec.Format != "" &&
+		!slices.Contains(formats, spec.Format) {
 		all = append(all, field.NotSupported(at.Child("format"), spec.Format, formats))
 	}
 	all = append(all, validateIgnition(spec, at)...)
@@ -108,7 +109,8 @@ func validateContent(f bootstrapv1.File, at *field.Path) field.ErrorList {
 		all = append(all, field.Invalid(at, f.Path, "content and contentFrom are both given: one of them is accepted"))
 	}
 	if f.ContentFormat != "" && f.ContentFormat != bootstrapv1.FileContentFormatRaw {
-		all = append(all, field.NotSupported(at.Child("contentFormat"), f.ContentFormat, []bootstrapv1.FileContentFormat{bootstrapv1.FileContentFormatRaw}))
+		all = append(all, field.NotSupported(at.Child("contentFormat"), f.ContentFormat,
+			[]bootstrapv1.FileContentFormat{bootstrapv1.FileContentFormatRaw}))
 	}
 	return all
 }
@@ -121,7 +123,8 @@ func validateIgnition(spec *bootstrapv1alpha1.EtcdadmConfigSpec, at *field.Path)
 	}
 	for i, u := range spec.Users {
 		if u.Inactive != nil && *u.Inactive {
-			all = append(all, field.Forbidden(at.Child("users").Index(i).Child("inactive"), "Ignition makes no inactive users: leave it out, or use the format cloud-config"))
+			all = append(all, field.Forbidden(at.Child("users").Index(i).Child("inactive"),
+				"Ignition makes no inactive users: leave it out, or use the format cloud-config"))
 		}
 	}
 	for i, f := range spec.Files {

@@ -29,12 +29,13 @@ func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (cl
 		},
 		Spec: configOf(of(t), buildVersion(t)),
 	}
-	ref := clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1alpha1.GroupVersion.Group, Kind: "EtcdadmConfig", Name: step.Machine}
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1alpha1.GroupVersion.Group, Kind: "EtcdadmConfig",
+		Name: step.Machine}
 	return made, clusterv1.Bootstrap{ConfigRef: ref}, nil
 }
 
-// SeedData implements act.Seeder. The bootstrap provider of EtcdadmConfigs makes the data of a machine that restores a seed too: the Machine
-// says by which.
+// SeedData implements act.Seeder. The bootstrap provider of EtcdadmConfigs makes the data of a machine that restores a seed too: the
+// Machine says by which.
 func (*Kind) SeedData(context.Context, *act.Writer, plan.Step) (data []byte, format string, err error) {
 	return nil, "", nil
 }
@@ -102,7 +103,8 @@ func (*Kind) Drift(t *observe.View, m *observe.Machine) drift.Drift {
 		found.Reasons = append(found.Reasons, drift.Difference{Field: "spec.etcdadmConfigSpec"})
 	}
 	if host := staticHost(t); host != "" && !isCertified(config, host) {
-		found.Reasons = append(found.Reasons, drift.Difference{Field: "endpoint in the certificate", Was: config.Annotations[bootstrapv1alpha1.ServerNamesAnnotation], Want: host})
+		found.Reasons = append(found.Reasons, drift.Difference{Field: "endpoint in the certificate",
+			Was: config.Annotations[bootstrapv1alpha1.ServerNamesAnnotation], Want: host})
 	}
 	found.Due = drift.Due(rollout(of(t)), 0, partsOf(m), t.Facts.Now)
 	return found

@@ -167,7 +167,8 @@ func (*Kind) Describe(t *observe.View, object observe.Object) {
 	complete := int32(t.Assessed.Complete())
 	status.ReadyReplicas, status.AvailableReplicas = ptr.To(complete), ptr.To(complete)
 	if last := t.LastRemediation(); last != nil {
-		status.LastRemediation.Machine, status.LastRemediation.Time, status.LastRemediation.RetryCount = last.Machine, last.Timestamp, ptr.To(int32(last.Retries))
+		status.LastRemediation.Machine, status.LastRemediation.Time, status.LastRemediation.RetryCount = last.Machine, last.Timestamp,
+			ptr.To(int32(last.Retries))
 	}
 	status.Version = ""
 	if all := versions(t); len(all) > 0 {

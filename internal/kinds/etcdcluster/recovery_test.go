@@ -73,8 +73,8 @@ func (w *world) lose() []string {
 	return strings.Fields(w.names())
 }
 
-// TestRecovery: an etcd cluster that lost its quorum is made again from a seed. The old machines go, one machine is made for the seed, and the
-// cluster grows. An endpoint for all members stays what it was.
+// TestRecovery: an etcd cluster that lost its quorum is made again from a seed. The old machines go, one machine is made for the seed, and
+// the cluster grows. An endpoint for all members stays what it was.
 func TestRecovery(t *testing.T) { synctest.Test(t, recoversBySeed) }
 
 func recoversBySeed(t *testing.T) {
@@ -91,10 +91,12 @@ func recoversBySeed(t *testing.T) {
 	}
 	w.members, w.lagging = nil, map[string]bool{} // who restores the seed begins another cluster
 	w.rest()
-	if r = w.recovery(); r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] == "" || r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] == "" {
+	if r = w.recovery(); r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] == "" ||
+		r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] == "" {
 		t.Fatalf("the recovery has not ended: %v", r.Annotations)
 	}
-	if w.voters() != "demo-etcd-4 demo-etcd-5 demo-etcd-6" || w.names() != w.voters() || !slices.Equal(slices.Sorted(slices.Values(w.gone)), old) {
+	if w.voters() != "demo-etcd-4 demo-etcd-5 demo-etcd-6" || w.names() != w.voters() || !slices.Equal(slices.Sorted(slices.Values(w.gone)),
+		old) {
 		t.Errorf("voters are %s, machines %s, gone are %v", w.voters(), w.names(), w.gone)
 	}
 	seeded, m := "", &clusterv1.Machine{}
@@ -110,13 +112,14 @@ func recoversBySeed(t *testing.T) {
 		t.Errorf("demo-etcd-4 must be the only one that was made by the seed: %q", seeded)
 	}
 	status := w.etcd().Status
-	if len(w.told) != 1 || status.Endpoints != "https://etcd.example:2379" || status.Members != "https://10.0.0.4:2379,https://10.0.0.5:2379,https://10.0.0.6:2379" {
+	if len(w.told) != 1 || status.Endpoints != "https://etcd.example:2379" ||
+		status.Members != "https://10.0.0.4:2379,https://10.0.0.5:2379,https://10.0.0.6:2379" {
 		t.Errorf("the control plane was told %v, and members are %s", w.told, status.Members)
 	}
 }
 
-// TestRecoveryWaits: nothing is given up while etcd has a quorum, without an approval of exactly what is there, or where the control plane keeps
-// its data elsewhere.
+// TestRecoveryWaits: nothing is given up while etcd has a quorum, without an approval of exactly what is there, or where the control plane
+// keeps its data elsewhere.
 func TestRecoveryWaits(t *testing.T) {
 	for name, change := range map[string]func(*world, *backupv1alpha1.EtcdRecovery){
 		"nobody approved":              func(_ *world, r *backupv1alpha1.EtcdRecovery) { delete(r.Annotations, v1beta2.ApprovedAnnotation) },

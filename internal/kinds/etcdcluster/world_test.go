@@ -189,7 +189,8 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, bootstrapv1alpha1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme, backupv1alpha1.AddToScheme,
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, bootstrapv1alpha1.AddToScheme,
+		v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme, backupv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -200,13 +201,17 @@ func testScheme(t *testing.T) *runtime.Scheme {
 
 // kindOf is what the contract of Cluster API wants to know of a kind: which version to use.
 func kindOf(name, version string) client.Object {
-	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": version}}}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"cluster.x-k8s.io/v1beta2": version}}}
 }
 
 func testCluster() *clusterv1.Cluster {
-	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "cluster-uid", Finalizers: []string{clusterv1.ClusterFinalizer}}}
-	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "demo"}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "KubeadmControlPlane", Name: "demo-cp"}
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "cluster-uid",
+		Finalizers: []string{clusterv1.ClusterFinalizer}}}
+	c.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+		Name: "demo"}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "KubeadmControlPlane",
+		Name: "demo-cp"}
 	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	return c
 }
@@ -214,17 +219,20 @@ func testCluster() *clusterv1.Cluster {
 // testEtcd is an etcd cluster that belongs to its Cluster by the label alone.
 func testEtcd(replicas int32) *v1alpha1.EtcdCluster {
 	e := &v1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, UID: "etcd-uid", Generation: 1, CreationTimestamp: metav1.Now(), Finalizers: []string{Finalizer},
-		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
+		Namespace: key.Namespace, Name: key.Name, UID: "etcd-uid", Generation: 1, CreationTimestamp: metav1.Now(),
+		Finalizers: []string{Finalizer},
+		Labels:     map[string]string{clusterv1.ClusterNameLabel: "demo"},
 	}}
 	e.Spec.Replicas = &replicas
-	e.Spec.InfrastructureTemplate = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "etcd"}
+	e.Spec.InfrastructureTemplate = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group,
+		Kind: "LocalMachineTemplate", Name: "etcd"}
 	return e
 }
 
 // testControlPlane is the control plane that keeps its data in the etcd cluster.
 func testControlPlane() *v1beta2.KubeadmControlPlane {
-	return &v1beta2.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp", UID: "cp-uid", Finalizers: []string{"held"}}}
+	return &v1beta2.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp", UID: "cp-uid",
+		Finalizers: []string{"held"}}}
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
@@ -234,12 +242,14 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "etcd"}},
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "larger"}},
 		kindOf("localclusters.infrastructure.cluster.x-k8s.io", "v1alpha1"),
-		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io", "v1alpha1"),
+		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io",
+			"v1alpha1"),
 		kindOf("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io", "v1beta2"))
 	w := &world{t: t, lagging: map[string]bool{}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.EtcdCluster{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &infrav1.LocalCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch,
+			o client.Object, options ...client.CreateOption) error {
 			o.SetUID(types.UID("uid-" + o.GetName()))
 			o.SetCreationTimestamp(metav1.Now())
 			return c.Create(ctx, o, options...)
@@ -250,7 +260,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // restart forgets all that is kept in memory.
 func (w *world) restart() {
-	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(10000), Quorums: w, Kind: New()}
+	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(10000), Quorums: w,
+		Kind: New()}
 }
 
 // turn takes one turn.
@@ -339,7 +350,8 @@ func (w *world) core() {
 			w.update(&m)
 			w.gone = append(w.gone, m.Name)
 		case !m.DeletionTimestamp.IsZero() && !conditions.Has(&m, clusterv1.MachineDeletingCondition):
-			conditions.Set(&m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
+			conditions.Set(&m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue,
+				Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
 			w.updateStatus(&m)
 		}
 	}
@@ -353,7 +365,8 @@ func (w *world) provision(m *clusterv1.Machine) {
 	w.addresses++
 	m.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: fmt.Sprintf("10.0.0.%d", w.addresses)}}
 	w.updateStatus(m)
-	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: m.Name, UID: m.UID, Controller: ptr.To(true)}
+	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: m.Name, UID: m.UID,
+		Controller: ptr.To(true)}
 	for _, o := range []client.Object{&infrav1.LocalMachine{}, &bootstrapv1alpha1.EtcdadmConfig{}} {
 		w.get(m.Name, o)
 		o.SetOwnerReferences([]metav1.OwnerReference{owner})

@@ -20,7 +20,8 @@ func TestAdvertisedAddress(t *testing.T) {
 		config.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
 		config.JoinConfiguration.ControlPlane.LocalAPIEndpoint.AdvertiseAddress = address
 		if external {
-			config.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://etcd:2379"}, CAFile: "/ca", CertFile: "/cert", KeyFile: "/key"}
+			config.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://etcd:2379"}, CAFile: "/ca",
+				CertFile: "/cert", KeyFile: "/key"}
 		}
 		if err := w.client.Update(t.Context(), template); err != nil {
 			t.Fatal(err)
@@ -28,7 +29,8 @@ func TestAdvertisedAddress(t *testing.T) {
 	}
 	w := newWorld(t, testControlPlane())
 	advertise(w, "10.0.0.5", false)
-	const words = `KubeadmConfigTemplate demo: invalid spec.template.spec.joinConfiguration.controlPlane.localAPIEndpoint.advertiseAddress "10.0.0.5": every machine that joins`
+	const words = `KubeadmConfigTemplate demo: invalid spec.template.spec.joinConfiguration.controlPlane.localAPIEndpoint.advertiseAddress ` +
+		`"10.0.0.5": every machine that joins`
 	if p := w.settle(); p.Reason != "TemplateInvalid" || !strings.HasPrefix(p.Message, words) || len(w.machines()) > 0 {
 		t.Errorf("with stacked etcd told is %+v, machines are %v", p, w.machines())
 	}

@@ -80,7 +80,8 @@ func filesWanted(t *observe.View, config *bootstrapv1.KubeadmConfigSpec) kubeadm
 // Read implements group.Kind: the bootstrap template, the authorities and the kubeconfig.
 func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	m := memoryOf(t.Memory)
-	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef", of(t.View).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
+	found, missing := t.FindTemplate(ctx, machine.BootstrapTemplateRef, "spec.machineTemplate.spec.bootstrap.configRef",
+		of(t.View).Spec.MachineTemplate.Spec.Bootstrap.ConfigRef)
 	if missing != "" {
 		t.Facts.Cluster.Template = missing
 	}
@@ -97,7 +98,8 @@ func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 	}
 	t.Facts.Policy.EtcdCall = kubeadm.EtcdCall(config)
 	if config.ClusterConfiguration.Etcd.External.IsDefined() && t.Facts.Etcd.Ours() {
-		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() + ": spec.etcd.management must be None, and it is Members"})
+		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: "etcd is external in KubeadmConfigTemplate " + m.template.GetName() +
+			": spec.etcd.management must be None, and it is Members"})
 	}
 	if refused := kubeadm.SharedAddress(config); refused != "" && !config.ClusterConfiguration.Etcd.External.IsDefined() {
 		t.Facts.Cluster.Template = fmt.Sprintf("KubeadmConfigTemplate %s: invalid spec.template.spec.%s %q: %s",
@@ -110,7 +112,8 @@ func (*Kind) Read(ctx context.Context, t *observe.Observer) error {
 func readOthers(ctx context.Context, t *observe.Observer) error {
 	m := memoryOf(t.Memory)
 	if t.Facts.Now.Sub(m.read) > t.Slow() || !m.kubeconfig && t.Facts.Now.Sub(m.read) > observe.SlowMissing {
-		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority, secret.EtcdCA: &m.etcd} {
+		for purpose, found := range map[secret.Purpose]*bool{secret.Kubeconfig: &m.kubeconfig, secret.ClusterCA: &m.authority,
+			secret.EtcdCA: &m.etcd} {
 			there, err := exists(ctx, t, purpose)
 			if err != nil {
 				return err
@@ -165,7 +168,8 @@ func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (cl
 	}
 	template := memoryOf(t.Memory).made
 	if template == nil {
-		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind, given.ConfigRef.Name)
+		return nil, clusterv1.Bootstrap{}, fmt.Errorf("making the bootstrap of Machine %s: there is no %s %s", step.Machine, given.ConfigRef.Kind,
+			given.ConfigRef.Name)
 	}
 	newborn := &observe.Machine{Machine: &clusterv1.Machine{}, Bootstrap: &unstructured.Unstructured{Object: map[string]any{}}}
 	made, err := act.Clone(t, template, step.Machine, k.InPlace(t, newborn).Config)
@@ -193,7 +197,8 @@ func (*Kind) Adopt(ctx context.Context, t *act.Writer, m *clusterv1.Machine) err
 		return err
 	}
 	if ref.Kind == "KubeadmConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
-		config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(), UID: found.GetUID()}}
+		config := &bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: found.GetNamespace(), Name: found.GetName(),
+			UID: found.GetUID()}}
 		if err := t.TakeOver(ctx, config); err != nil {
 			return err
 		}

@@ -32,7 +32,8 @@ func TestCertificatesOfFiles(t *testing.T) {
 	}
 	copies("no key")
 	p := w.settle()
-	if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, "file /etc/kubernetes/pki/ca.key holds no private key (") || len(w.machines()) > 0 {
+	if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, "file /etc/kubernetes/pki/ca.key holds no private key (") ||
+		len(w.machines()) > 0 {
 		t.Fatalf("plan %+v, machines %v", p, w.machines())
 	}
 	if reason := w.controlPlane().Status.FailureReason; reason != "CertificatesInvalid" {

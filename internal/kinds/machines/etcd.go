@@ -40,7 +40,8 @@ func management(cp *v1alpha1.ControlPlane) v1alpha1.EtcdManagement {
 
 // recordManagement records that the cluster has an etcd authority, where nothing says who keeps the members.
 func recordManagement(ctx context.Context, t *act.Writer) error {
-	if cp := of(t.View); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() || cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
+	if cp := of(t.View); cp.Spec.Etcd.Management != "" || cp.Spec.ManagedExternalEtcdRef.IsDefined() ||
+		cp.Annotations[ManagementAnnotation] != "" || !memoryOf(t.Memory).etcd {
 		return nil
 	}
 	return t.Annotate(ctx, map[string]string{ManagementAnnotation: string(v1alpha1.EtcdManagementMembers)})

@@ -31,13 +31,16 @@ func TestExtension(t *testing.T) {
 	larger := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "larger"}}
 	larger.Spec.Template.Spec.Resources.Memory = ptr.To(resource.MustParse("2Gi"))
 	server := httptest.NewTLSServer(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
-		response := runtimehooksv1.CanUpdateMachineResponse{CommonResponse: runtimehooksv1.CommonResponse{Status: runtimehooksv1.ResponseStatusSuccess}}
-		response.InfrastructureMachinePatch = runtimehooksv1.Patch{PatchType: runtimehooksv1.JSONMergePatchType, Patch: []byte(`{"spec":{"resources":{"memory":"2Gi"}}}`)}
+		response := runtimehooksv1.CanUpdateMachineResponse{CommonResponse: runtimehooksv1.CommonResponse{
+			Status: runtimehooksv1.ResponseStatusSuccess}}
+		response.InfrastructureMachinePatch = runtimehooksv1.Patch{PatchType: runtimehooksv1.JSONMergePatchType,
+			Patch: []byte(`{"spec":{"resources":{"memory":"2Gi"}}}`)}
 		_ = json.NewEncoder(to).Encode(response)
 	}))
 	t.Cleanup(server.Close)
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: "metal"}}
-	config.Spec.ClientConfig = runtimev1.ClientConfig{URL: server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	config.Spec.ClientConfig = runtimev1.ClientConfig{URL: server.URL,
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
 	for i, hook := range []string{"CanUpdateMachine", "UpdateMachine"} {
 		config.Status.Handlers = append(config.Status.Handlers, runtimev1.ExtensionHandler{
 			Name: fmt.Sprintf("h%d.metal", i), RequestHook: runtimev1.GroupVersionHook{APIVersion: runtimehooksv1.GroupVersion.String(), Hook: hook},

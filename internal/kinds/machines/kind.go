@@ -87,7 +87,8 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 		Inline:      inline(cp),
 	}
 	if ptr.Deref(cp.Spec.EnableAutorepair, true) {
-		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: cp.Spec.Health.NodeStartupTimeoutSeconds, UnhealthySeconds: cp.Spec.Health.UnhealthyTimeoutSeconds}
+		spec.HealthCheck = &observe.HealthCheck{NodeStartupSeconds: cp.Spec.Health.NodeStartupTimeoutSeconds,
+			UnhealthySeconds: cp.Spec.Health.UnhealthyTimeoutSeconds}
 	}
 	if spec.Inline != nil {
 		spec.InlineHash = drift.Wanted{Inline: spec.Inline}.InlineHash()

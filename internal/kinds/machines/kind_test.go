@@ -63,11 +63,13 @@ func TestLife(t *testing.T) {
 		w.get(name, m)
 		w.get(name, config)
 		w.get(name, local)
-		if !metav1.IsControlledBy(m, cp) || m.Spec.Bootstrap.ConfigRef.Kind != "KubeadmConfig" || m.Spec.Version != "v1.36.3" || m.Spec.InfrastructureRef.Name != name {
+		if !metav1.IsControlledBy(m, cp) || m.Spec.Bootstrap.ConfigRef.Kind != "KubeadmConfig" || m.Spec.Version != "v1.36.3" ||
+			m.Spec.InfrastructureRef.Name != name {
 			t.Errorf("Machine %s is %+v", name, m.Spec)
 		}
 		for _, o := range []client.Object{m, config, local} {
-			if _, controls := o.GetLabels()[clusterv1.MachineControlPlaneLabel]; !controls || o.GetLabels()[clusterv1.MachineControlPlaneNameLabel] != "cp" {
+			if _, controls := o.GetLabels()[clusterv1.MachineControlPlaneLabel]; !controls ||
+				o.GetLabels()[clusterv1.MachineControlPlaneNameLabel] != "cp" {
 				t.Errorf("%T %s has the labels %v", o, name, o.GetLabels())
 			}
 		}
@@ -80,7 +82,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("of three machines %v may be unhealthy", check.Spec.Remediation.TriggerIf)
 	}
 	status := cp.Status
-	if !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) || *status.Replicas != 3 || *status.UpdatedReplicas != 3 || status.Version != "v1.36.3" || *status.UnavailableReplicas != 3 {
+	if !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) || *status.Replicas != 3 || *status.UpdatedReplicas != 3 ||
+		status.Version != "v1.36.3" || *status.UnavailableReplicas != 3 {
 		t.Errorf("the status is %+v", status)
 	}
 	for _, kind := range []string{"Available", "EtcdClusterHealthy", "ControlPlaneComponentsHealthy", "MachinesUpToDate"} {
@@ -124,7 +127,8 @@ func TestChangedTemplate(t *testing.T) {
 	if got := w.machines(); len(got) != 4 {
 		t.Fatalf("machines are %v", got)
 	}
-	if c := conditions.Get(w.controlPlane(), "MachinesUpToDate"); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "infrastructureRef") {
+	if c := conditions.Get(w.controlPlane(), "MachinesUpToDate"); c.Status != metav1.ConditionFalse ||
+		!strings.Contains(c.Message, "infrastructureRef") {
 		t.Errorf("told is %+v", c)
 	}
 }
@@ -134,7 +138,8 @@ func TestVersionChange(t *testing.T) {
 	w := grown(t)
 	w.change(func(cp *v1alpha1.ControlPlane) { cp.Spec.Version = "v1.36.4" })
 	w.settle()
-	if got := w.machines(); len(got) != 4 || w.files[observe.ChorePermissions] != "v1.36.4" || w.files[observe.ChoreKubeadmConfig] != "v1.36.4" || w.files[observe.ChoreAddons] != "v1.36.3" {
+	if got := w.machines(); len(got) != 4 || w.files[observe.ChorePermissions] != "v1.36.4" ||
+		w.files[observe.ChoreKubeadmConfig] != "v1.36.4" || w.files[observe.ChoreAddons] != "v1.36.3" {
 		t.Errorf("machines are %v, kubeadm's files are of %v", got, w.files)
 	}
 	newest := &clusterv1.Machine{}
@@ -191,14 +196,16 @@ func TestInline(t *testing.T) {
 	cp.Spec.Replicas = ptr.To(int32(1))
 	cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
 	value := func(cpu string) *runtime.RawExtension {
-		return &runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1","kind":"LocalMachine","metadata":{"labels":{"mine":"yes"}},"spec":{"resources":{"cpu":"` + cpu + `"}}}`)}
+		return &runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1","kind":"LocalMachine",` +
+			`"metadata":{"labels":{"mine":"yes"}},"spec":{"resources":{"cpu":"` + cpu + `"}}}`)}
 	}
 	cp.Spec.ProviderSpec.Value = value("500m")
 	w := newWorld(t, cp)
 	w.settle()
 	local := &infrav1.LocalMachine{}
 	w.get("cp-1", local)
-	if local.Labels["mine"] != "yes" || local.Labels[clusterv1.MachineControlPlaneNameLabel] != "cp" || local.Annotations[drift.ProviderSpecAnnotation] == "" || local.Spec.Resources.CPU.String() != "500m" {
+	if local.Labels["mine"] != "yes" || local.Labels[clusterv1.MachineControlPlaneNameLabel] != "cp" ||
+		local.Annotations[drift.ProviderSpecAnnotation] == "" || local.Spec.Resources.CPU.String() != "500m" {
 		t.Errorf("made %+v", local)
 	}
 	w.join("cp-1")
@@ -213,7 +220,8 @@ func TestInline(t *testing.T) {
 
 // uncontrolled is a machine that somebody made by hand.
 func uncontrolled(name string, labels map[string]string) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 	for k, v := range labels {
 		m.Labels[k] = v
 	}
@@ -270,7 +278,8 @@ func TestSelector(t *testing.T) {
 	cp := testControlPlane()
 	cp.Spec.State = v1alpha1.StateActive
 	cp.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": "master"}}
-	w := newWorld(t, cp, uncontrolled("mine", map[string]string{"role": "master"}), uncontrolled("other", map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
+	w := newWorld(t, cp, uncontrolled("mine", map[string]string{"role": "master"}),
+		uncontrolled("other", map[string]string{clusterv1.MachineControlPlaneLabel: ""}))
 	w.settle()
 	m := &clusterv1.Machine{}
 	if w.get("mine", m); !metav1.IsControlledBy(m, w.controlPlane()) || !machine.IsControlPlane(m) {
@@ -303,13 +312,16 @@ func TestManagement(t *testing.T) {
 		want    v1alpha1.EtcdManagement
 	}{
 		{"kubeadm makes members", func(*v1alpha1.ControlPlane) {}, true, v1alpha1.EtcdManagementMembers},
-		{"others may not", func(cp *v1alpha1.ControlPlane) { cp.Spec.MachineTemplate.Spec.Bootstrap = v1alpha1.BootstrapSpec{} }, false, v1alpha1.EtcdManagementNone},
+		{"others may not", func(cp *v1alpha1.ControlPlane) { cp.Spec.MachineTemplate.Spec.Bootstrap = v1alpha1.BootstrapSpec{} }, false,
+			v1alpha1.EtcdManagementNone},
 		{"there was an authority", func(cp *v1alpha1.ControlPlane) {
 			cp.Spec.MachineTemplate.Spec.Bootstrap = v1alpha1.BootstrapSpec{}
 			cp.Annotations = map[string]string{ManagementAnnotation: "Members"}
 		}, true, v1alpha1.EtcdManagementMembers},
-		{"an operator", func(cp *v1alpha1.ControlPlane) { cp.Spec.Etcd.Management = v1alpha1.EtcdManagementOperator }, false, v1alpha1.EtcdManagementOperator},
-		{"nobody, although kubeadm could", func(cp *v1alpha1.ControlPlane) { cp.Spec.Etcd.Management = v1alpha1.EtcdManagementNone }, false, v1alpha1.EtcdManagementNone},
+		{"an operator", func(cp *v1alpha1.ControlPlane) { cp.Spec.Etcd.Management = v1alpha1.EtcdManagementOperator }, false,
+			v1alpha1.EtcdManagementOperator},
+		{"nobody, although kubeadm could", func(cp *v1alpha1.ControlPlane) { cp.Spec.Etcd.Management = v1alpha1.EtcdManagementNone }, false,
+			v1alpha1.EtcdManagementNone},
 	} {
 		cp := testControlPlane()
 		test.change(cp)
@@ -359,7 +371,8 @@ func TestOtherBootstrap(t *testing.T) {
 	if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo-ca"}, authority); !apierrors.IsNotFound(err) {
 		t.Errorf("an authority was made for a provider that keeps its own: %v", err)
 	}
-	if err := w.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd"}}); err != nil {
+	if err := w.client.Delete(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd"}}); err != nil {
 		t.Fatal(err)
 	}
 	turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster())
@@ -378,7 +391,8 @@ func TestExternalEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := w.settle()
-	if status := w.controlPlane().Status; p.Reason != "EtcdManagementInvalid" || status.FailureReason != "EtcdManagementInvalid" || !strings.Contains(ptr.Deref(status.FailureMessage, ""), "spec.etcd.management must be None") {
+	if status := w.controlPlane().Status; p.Reason != "EtcdManagementInvalid" || status.FailureReason != "EtcdManagementInvalid" ||
+		!strings.Contains(ptr.Deref(status.FailureMessage, ""), "spec.etcd.management must be None") {
 		t.Errorf("told %+v, and failed for %s", p, status.FailureReason)
 	}
 }
@@ -388,7 +402,9 @@ func TestMissingTemplate(t *testing.T) {
 	cp := testControlPlane()
 	cp.Spec.MachineTemplate.Spec.Bootstrap.ConfigRef.Name = "nowhere"
 	w := newWorld(t, cp)
-	if p := w.settle(); len(w.machines()) > 0 || !strings.Contains(p.Message, `spec.machineTemplate.spec.bootstrap.configRef: there is no KubeadmConfigTemplate "nowhere" in namespace default`) {
+	if p := w.settle(); len(w.machines()) > 0 ||
+		!strings.Contains(p.Message, `spec.machineTemplate.spec.bootstrap.configRef: there is no KubeadmConfigTemplate "nowhere" in `+
+			`namespace default`) {
 		t.Errorf("told %+v, machines %v", p, w.machines())
 	}
 }
@@ -406,7 +422,8 @@ func TestOperator(t *testing.T) {
 		want   string
 	}{
 		{"healthy", &rest.Config{}, says(metav1.ConditionTrue, ""), nil, ""},
-		{"not healthy", &rest.Config{}, says(metav1.ConditionFalse, "2 of 3 members are available"), nil, "Etcd cluster: condition EtcdMembersAvailable is False: 2 of 3 members are available"},
+		{"not healthy", &rest.Config{}, says(metav1.ConditionFalse, "2 of 3 members are available"), nil,
+			"Etcd cluster: condition EtcdMembersAvailable is False: 2 of 3 members are available"},
 		{"no word", &rest.Config{}, nil, nil, "Etcd cluster has no condition EtcdMembersAvailable"},
 		{"no answer", &rest.Config{}, nil, errors.New("refused"), "Etcd cluster could not be read: refused"},
 		{"no connection", nil, says(metav1.ConditionTrue, ""), nil, "Etcd cluster is not known: the cluster was not reached yet"},

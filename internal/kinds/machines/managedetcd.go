@@ -33,7 +33,8 @@ func readManagedEtcd(ctx context.Context, t *observe.Observer) error {
 	}
 	if own, said, _ := unstructured.NestedMap(m.template.Object, templateEtcd...); said && len(own) > 0 {
 		t.Refuse(plan.Refusal{Reason: "EtcdManagementInvalid", Message: fmt.Sprintf(
-			"KubeadmConfigTemplate %s must not have clusterConfiguration.etcd: spec.managedExternalEtcdRef names the cluster's etcd", m.template.GetName())})
+			"KubeadmConfigTemplate %s must not have clusterConfiguration.etcd: spec.managedExternalEtcdRef names the cluster's etcd",
+			m.template.GetName())})
 		return nil
 	}
 	etcd := observe.ExternalEtcd(t.Memory.ManagedEtcd.Endpoints)

@@ -38,7 +38,8 @@ func givenEtcd(endpoints string) *unstructured.Unstructured {
 func etcdSecrets(t *testing.T) []client.Object {
 	t.Helper()
 	w := newWorld(t, testControlPlane())
-	owner := metav1.OwnerReference{APIVersion: "etcd.example/v1alpha1", Kind: "GivenEtcd", Name: "demo-etcd", UID: "etcd-uid", Controller: new(true)}
+	owner := metav1.OwnerReference{APIVersion: "etcd.example/v1alpha1", Kind: "GivenEtcd", Name: "demo-etcd", UID: "etcd-uid",
+		Controller: new(true)}
 	if err := certs.GenerateManagedEtcd(t.Context(), w.client, testCluster(), owner); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,8 @@ const given = "givenetcds.etcd.example"
 // user's template; no member counts as the machines'; the secrets stay those of whoever keeps etcd.
 func TestManagedEtcd(t *testing.T) {
 	w := newWorld(t, onEtcd(), append(etcdSecrets(t), kindOf(given, "v1alpha1"))...)
-	if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "GivenEtcd demo-etcd does not exist") || len(w.machines()) > 0 {
+	if p := w.settle(); p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "GivenEtcd demo-etcd does not exist") ||
+		len(w.machines()) > 0 {
 		t.Fatalf("without etcd plan %+v, machines %v", p, w.machines())
 	}
 	if status := w.controlPlane().Status; status.FailureReason != "" {
@@ -84,7 +86,8 @@ func TestManagedEtcd(t *testing.T) {
 	config := &bootstrapv1.KubeadmConfig{}
 	w.get("cp-1", config)
 	want := observe.ExternalEtcd([]string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"}).External
-	if got := config.Spec.ClusterConfiguration.Etcd.External; !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile || got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
+	if got := config.Spec.ClusterConfiguration.Etcd.External; !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile ||
+		got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
 		t.Errorf("the machine has the etcd %+v", got)
 	}
 	template := &bootstrapv1.KubeadmConfigTemplate{}
@@ -151,7 +154,8 @@ func TestManagedEtcdMoves(t *testing.T) {
 		{"another bootstrap provider", others, observe.ExternalEtcd([]string{"a"}), []string{"b"}, false},
 	} {
 		turn := &observe.View{Object: row.cp, Memory: &observe.Memory{ManagedEtcd: observe.ManagedEtcd{Endpoints: row.want}}}
-		if found := etcdDrift(turn, made(row.has)); (len(found) > 0) != row.outdated || row.outdated && found[0].String() != "spec.managedExternalEtcdRef, endpoints: a, wanted b" {
+		if found := etcdDrift(turn, made(row.has)); (len(found) > 0) != row.outdated || row.outdated &&
+			found[0].String() != "spec.managedExternalEtcdRef, endpoints: a, wanted b" {
 			t.Errorf("%s: %v", row.name, found)
 		}
 	}
@@ -168,7 +172,8 @@ func TestManagedEtcdManagement(t *testing.T) {
 	cp.Spec.MachineTemplate.Spec.Bootstrap = v1alpha1.BootstrapSpec{}
 	w := newWorld(t, cp, append(etcdSecrets(t), kindOf(given, "v1alpha1"), givenEtcd("https://10.0.0.1:2379"))...)
 	w.settle()
-	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || turn.Facts.Etcd.Ours() || len(w.machines()) == 0 {
+	if turn, _, err := w.c.Observe(t.Context(), w.controlPlane(), testCluster()); err != nil || turn.Facts.Etcd.Ours() ||
+		len(w.machines()) == 0 {
 		t.Errorf("members count as the machines', of which there are %v: %v", w.machines(), err)
 	}
 	if has := w.controlPlane().Annotations[ManagementAnnotation]; has != "" {
@@ -185,7 +190,8 @@ func TestManagedEtcdAndTemplate(t *testing.T) {
 	if err := w.client.Update(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
-	if p := w.settle(); p.Reason != "EtcdManagementInvalid" || !strings.Contains(p.Message, "KubeadmConfigTemplate demo must not have clusterConfiguration.etcd") || len(w.machines()) > 0 {
+	if p := w.settle(); p.Reason != "EtcdManagementInvalid" ||
+		!strings.Contains(p.Message, "KubeadmConfigTemplate demo must not have clusterConfiguration.etcd") || len(w.machines()) > 0 {
 		t.Errorf("plan %+v, machines %v", p, w.machines())
 	}
 }

@@ -24,15 +24,18 @@ func TestRecorded(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.ControlPlane){
 		"machines-plain-3": func(*v1alpha1.ControlPlane) {},
 		"machines-metadata-3": func(cp *v1alpha1.ControlPlane) {
-			cp.Spec.MachineTemplate.ObjectMeta = clusterv1.ObjectMeta{Labels: map[string]string{"team": "a"}, Annotations: map[string]string{"note": "b"}}
+			cp.Spec.MachineTemplate.ObjectMeta = clusterv1.ObjectMeta{Labels: map[string]string{"team": "a"},
+				Annotations: map[string]string{"note": "b"}}
 			cp.Spec.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(60))
-			cp.Spec.MachineTemplate.Spec.Taints = []clusterv1.MachineTaint{{Key: "mine", Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationAlways}}
+			cp.Spec.MachineTemplate.Spec.Taints = []clusterv1.MachineTaint{{Key: "mine", Effect: corev1.TaintEffectNoSchedule,
+				Propagation: clusterv1.MachineTaintPropagationAlways}}
 			cp.Spec.EnableAutorepair = ptr.To(false)
 		},
 		"machines-inline-1": func(cp *v1alpha1.ControlPlane) {
 			cp.Spec.Replicas = ptr.To(int32(1))
 			cp.Spec.MachineTemplate.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}
-			cp.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1","kind":"LocalMachine","spec":{"resources":{"cpu":"500m"}}}`)}
+			cp.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"apiVersion":"infrastructure.cluster.x-k8s.io/v1alpha1",` +
+				`"kind":"LocalMachine","spec":{"resources":{"cpu":"500m"}}}`)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +54,8 @@ func TestRecorded(t *testing.T) {
 				t.Fatalf("not at rest: %+v", p)
 			}
 			folder := cmp.Or(os.Getenv(releases.Environment), t.TempDir())
-			if err := releases.Record(t.Context(), w.client, folder, name, "internal/kinds/machines "+t.Name()+", in memory", client.ObjectKey{Namespace: "default", Name: "demo"}); err != nil {
+			if err := releases.Record(t.Context(), w.client, folder, name, "internal/kinds/machines "+t.Name()+", in memory",
+				client.ObjectKey{Namespace: "default", Name: "demo"}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -70,7 +74,8 @@ func (w *world) claim(name string) {
 	}
 	for _, o := range []client.Object{&infrav1.LocalMachine{}, &bootstrapv1.KubeadmConfig{}} {
 		w.get(name, o)
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID, Controller: ptr.To(true)}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID,
+			Controller: ptr.To(true)}})
 		if err := w.client.Update(w.t.Context(), o); err != nil {
 			w.t.Fatal(err)
 		}

@@ -122,7 +122,8 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, v1alpha1.AddToScheme, v1beta2.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme, runtimev1.AddToScheme,
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, v1alpha1.AddToScheme,
+		v1beta2.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme, runtimev1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
@@ -133,13 +134,15 @@ func testScheme(t *testing.T) *runtime.Scheme {
 
 // kindOf is what the contract of Cluster API wants to know of a kind: which version to use.
 func kindOf(name, version string) client.Object {
-	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": version}}}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"cluster.x-k8s.io/v1beta2": version}}}
 }
 
 func testCluster() *clusterv1.Cluster {
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", UID: "cluster-uid"}}
 	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "ControlPlane", Name: key.Name}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1alpha1.GroupVersion.Group, Kind: "ControlPlane",
+		Name: key.Name}
 	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	return c
 }
@@ -148,13 +151,16 @@ func testCluster() *clusterv1.Cluster {
 func testControlPlane() *v1alpha1.ControlPlane {
 	cp := &v1alpha1.ControlPlane{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, UID: "cp-uid", Generation: 1, CreationTimestamp: metav1.Now(), Finalizers: []string{Finalizer},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster-uid"}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo",
+			UID: "cluster-uid"}},
 	}}
 	cp.Spec.Replicas = ptr.To(int32(3))
 	cp.Spec.Version = "v1.36.3"
 	template := &cp.Spec.MachineTemplate.Spec
-	template.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate", Name: "demo"}
-	template.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfigTemplate", Name: "demo"}
+	template.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachineTemplate",
+		Name: "demo"}
+	template.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group,
+		Kind: "KubeadmConfigTemplate", Name: "demo"}
 	return cp
 }
 
@@ -164,20 +170,23 @@ func newWorld(t *testing.T, cp *v1alpha1.ControlPlane, objects ...client.Object)
 	config.Spec.Template.Spec.ClusterConfiguration.EncryptionAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 	objects = append(objects, cp, testCluster(), config,
 		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}},
-		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io", "v1alpha1"),
+		kindOf("localmachinetemplates.infrastructure.cluster.x-k8s.io", "v1alpha1"), kindOf("localmachines.infrastructure.cluster.x-k8s.io",
+			"v1alpha1"),
 		kindOf("kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io", "v1beta2"), kindOf("kubeadmconfigs.bootstrap.cluster.x-k8s.io", "v1beta2"))
 	w := &world{t: t, files: map[string]string{observe.ChorePermissions: "v1.36.3", observe.ChoreKubeadmConfig: "v1.36.3",
 		observe.ChoreAddons: "v1.36.3"}}
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.ControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch, Create: func(ctx context.Context, c client.WithWatch,
+			o client.Object, options ...client.CreateOption) error {
 			o.SetUID(types.UID("uid-" + o.GetName()))
 			o.SetCreationTimestamp(metav1.Now())
 			return c.Create(ctx, o, options...)
 		}}).Build()
 	kind := New()
 	kind.Etcd = w
-	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(1000), Quorums: w, Kubeadm: w, Kind: kind}
+	w.c = &group.Controller{Client: w.client, APIReader: w.client, Workload: w, Recorder: events.NewFakeRecorder(1000), Quorums: w, Kubeadm: w,
+		Kind: kind}
 	return w
 }
 
@@ -251,7 +260,8 @@ func (w *world) machines() []string {
 // join lets a machine's Node and its voter appear.
 func (w *world) join(name string) {
 	w.view.Reachable = true
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{machine.NodeLabel: ""}}}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(),
+		Labels: map[string]string{machine.NodeLabel: ""}}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	w.view.Nodes = append(w.view.Nodes, node)
 	w.members = append(w.members, etcd.Member{ID: uint64(len(w.members) + 1), Name: name, Health: plan.Healthy, Leader: len(w.members) == 0})

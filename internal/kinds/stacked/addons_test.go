@@ -42,7 +42,8 @@ func TestAddonsHealthy(t *testing.T) {
 	}
 	w.dns = kubeadm.AddonHealth{State: kubeadm.AddonUnknown, Message: "its controller has not seen generation 2 yet, only 1"}
 	look()
-	condition("CoreDNS is not known", metav1.ConditionUnknown, "HealthUnknown", "* coredns: its controller has not seen generation 2 yet, only 1")
+	condition("CoreDNS is not known", metav1.ConditionUnknown, "HealthUnknown",
+		"* coredns: its controller has not seen generation 2 yet, only 1")
 	if got := addonGauges(t); len(got) != 1 || got["kube-proxy"] != 1 {
 		t.Errorf("of what is not known there is a metric: %v", got)
 	}

@@ -47,7 +47,8 @@ func noKubeadmConfig(config clusterv1.ContractVersionedObjectReference) string {
 	case !config.IsDefined():
 		return "it refers to no KubeadmConfig"
 	case config.Kind != "KubeadmConfig" || config.APIGroup != bootstrapv1.GroupVersion.Group:
-		return fmt.Sprintf("its bootstrap configuration is %s %s of %s, no KubeadmConfig of %s", config.Kind, config.Name, config.APIGroup, bootstrapv1.GroupVersion.Group)
+		return fmt.Sprintf("its bootstrap configuration is %s %s of %s, no KubeadmConfig of %s", config.Kind, config.Name, config.APIGroup,
+			bootstrapv1.GroupVersion.Group)
 	}
 	return ""
 }

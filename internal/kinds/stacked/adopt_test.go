@@ -41,13 +41,17 @@ func standing(name string) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.Now()}
 	m := &clusterv1.Machine{ObjectMeta: *meta.DeepCopy()}
 	m.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}
-	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster-uid"}}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo",
+		UID: "cluster-uid"}}
 	m.Finalizers = []string{clusterv1.MachineFinalizer}
 	m.Spec.ClusterName, m.Spec.Version = "demo", "v1.36.3"
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine", Name: name}
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: name + "-config"}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalMachine",
+		Name: name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+		Name: name + "-config"}
 	m.Status.NodeRef.Name = name
-	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID, Controller: ptr.To(true)}
+	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID,
+		Controller: ptr.To(true)}
 	config := &bootstrapv1.KubeadmConfig{ObjectMeta: *meta.DeepCopy()}
 	config.Name, config.UID, config.OwnerReferences = name+"-config", meta.UID+"-config", []metav1.OwnerReference{owner}
 	config.Status.DataSecretName = name + "-config"
@@ -86,7 +90,8 @@ func forsaken(t *testing.T, change func(*controlplanev1.KubeadmControlPlane, map
 	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: alone[0] + "-config"}, first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := certs.Generate(context.Background(), w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities, configRef(first)); err != nil {
+	if _, err := certs.Generate(context.Background(), w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities,
+		configRef(first)); err != nil {
 		t.Fatal(err)
 	}
 	if err := kubeconfig.CreateSecret(context.Background(), w.client, testCluster()); err != nil {
@@ -133,7 +138,8 @@ func (w *world) adopted(data map[string]map[string][]byte) {
 	if got := w.machineNames(); !slices.Equal(got, alone) {
 		w.t.Fatalf("machines are %v, want %v", got, alone)
 	}
-	want := map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "", clusterv1.MachineControlPlaneNameLabel: "demo-cp"}
+	want := map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: "",
+		clusterv1.MachineControlPlaneNameLabel: "demo-cp"}
 	for _, m := range w.machines() {
 		if owners(&m) != "Cluster/demo KubeadmControlPlane/demo-cp*" || !maps.Equal(m.Labels, want) || !machine.HasHook(&m) {
 			w.t.Errorf("%s is owned by %s, has %v, %v", m.Name, owners(&m), m.Labels, m.Annotations)
@@ -202,7 +208,8 @@ func TestAdoption(t *testing.T) {
 	// Names at random say nothing of the numbers of those to come.
 	w.scale(5)
 	w.settle()
-	if got, want := w.machineNames(), slices.Sorted(slices.Values(append(slices.Clone(alone), "demo-cp-1", "demo-cp-2"))); !slices.Equal(got, want) {
+	if got, want := w.machineNames(), slices.Sorted(slices.Values(append(slices.Clone(alone), "demo-cp-1", "demo-cp-2"))); !slices.Equal(got,
+		want) {
 		t.Errorf("machines are %v, want %v", got, want)
 	}
 	if got := w.kcp().Annotations[controlplanev1.LastMachineAnnotation]; got != "2" {
@@ -218,7 +225,8 @@ func TestAdoptionAfterCrash(t *testing.T) {
 			w := forsaken(t, nil)
 			data := w.data()
 			left := writes
-			w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+				options ...client.PatchOption) error {
 				if left--; left < 0 {
 					return dead
 				}
@@ -249,33 +257,44 @@ func TestAdoptionRefused(t *testing.T) {
 		change     func(*controlplanev1.KubeadmControlPlane, *clusterv1.Machine)
 	}{
 		{"controlled by another", "it is controlled by Other other", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)})
+			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u",
+				Controller: ptr.To(true)})
 		}},
-		{"controlled by an earlier control plane of that name", "it is controlled by KubeadmControlPlane demo-cp, which is another than today's (UID old)", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: kind, Name: "demo-cp", UID: "old", Controller: ptr.To(true)})
-		}},
-		{"being deleted, and controlled by another", "it is controlled by Other other", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.DeletionTimestamp = ptr.To(metav1.Now())
-			m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)})
-		}},
-		{"too old", "its version is v1.34.9, more than one minor version from v1.36.3", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.Spec.Version = "v1.34.9"
-		}},
-		{"another kind of configuration", "its bootstrap configuration is OtherConfig x of bootstrap.cluster.x-k8s.io, no KubeadmConfig of bootstrap.cluster.x-k8s.io", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+		{"controlled by an earlier control plane of that name",
+			"it is controlled by KubeadmControlPlane demo-cp, which is another than today's (UID old)",
+			func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+				m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: kind,
+					Name: "demo-cp", UID: "old", Controller: ptr.To(true)})
+			}},
+		{"being deleted, and controlled by another", "it is controlled by Other other",
+			func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+				m.DeletionTimestamp = ptr.To(metav1.Now())
+				m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u",
+					Controller: ptr.To(true)})
+			}},
+		{"too old", "its version is v1.34.9, more than one minor version from v1.36.3",
+			func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+				m.Spec.Version = "v1.34.9"
+			}},
+		{"another kind of configuration", "its bootstrap configuration is OtherConfig x of bootstrap.cluster.x-k8s.io, no KubeadmConfig of " +
+			"bootstrap.cluster.x-k8s.io", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.Spec.Bootstrap.ConfigRef.Kind, m.Spec.Bootstrap.ConfigRef.Name = "OtherConfig", "x"
 		}},
-		{"another group's KubeadmConfig", "its bootstrap configuration is KubeadmConfig demo-x7k2p-config of example.com, no KubeadmConfig of bootstrap.cluster.x-k8s.io", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+		{"another group's KubeadmConfig", "its bootstrap configuration is KubeadmConfig demo-x7k2p-config of example.com, no KubeadmConfig of " +
+			"bootstrap.cluster.x-k8s.io", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.Spec.Bootstrap.ConfigRef.APIGroup = "example.com"
 		}},
 		{"no configuration", "it refers to no KubeadmConfig", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
 			m.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("given")}
 		}},
-		{"a configuration that is gone", "its KubeadmConfig gone does not exist", func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.Spec.Bootstrap.ConfigRef.Name = "gone"
-		}},
-		{"another cluster's", `it belongs to cluster "other" by its spec, and to "demo" by its label`, func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
-			m.Spec.ClusterName = "other"
-		}},
+		{"a configuration that is gone", "its KubeadmConfig gone does not exist",
+			func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+				m.Spec.Bootstrap.ConfigRef.Name = "gone"
+			}},
+		{"another cluster's", `it belongs to cluster "other" by its spec, and to "demo" by its label`,
+			func(_ *controlplanev1.KubeadmControlPlane, m *clusterv1.Machine) {
+				m.Spec.ClusterName = "other"
+			}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := forsaken(t, func(kcp *controlplanev1.KubeadmControlPlane, machines map[string]*clusterv1.Machine) {
@@ -284,7 +303,8 @@ func TestAdoptionRefused(t *testing.T) {
 			before := w.versions()
 			w.turn()
 			p := w.settle()
-			if p.Step != string(plan.Wait) || p.Reason != "CannotAdopt" || !strings.Contains(p.Message, alone[1]+": "+test.says) || !strings.Contains(p.Message, alone[0]+", "+alone[2]+" could be, and wait") {
+			if p.Step != string(plan.Wait) || p.Reason != "CannotAdopt" || !strings.Contains(p.Message, alone[1]+": "+test.says) ||
+				!strings.Contains(p.Message, alone[0]+", "+alone[2]+" could be, and wait") {
 				t.Errorf("it ends with %+v", p)
 			}
 			if after := w.versions(); !maps.Equal(before, after) {
@@ -300,7 +320,8 @@ func TestAdoptionRefused(t *testing.T) {
 // versions are the resource versions of all that an adoption could touch.
 func (w *world) versions() map[string]string {
 	all := map[string]string{}
-	for _, list := range []client.ObjectList{&clusterv1.MachineList{}, &bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{}, &corev1.SecretList{}} {
+	for _, list := range []client.ObjectList{&clusterv1.MachineList{}, &bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{},
+		&corev1.SecretList{}} {
 		if err := w.client.List(context.Background(), list); err != nil {
 			w.t.Fatal(err)
 		}
@@ -365,7 +386,8 @@ func TestNoAdoptionOnOldFacts(t *testing.T) {
 	w = forsaken(t, nil)
 	s = w.scene()
 	taken := w.machine(alone[0])
-	taken.OwnerReferences = append(taken.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)})
+	taken.OwnerReferences = append(taken.OwnerReferences, metav1.OwnerReference{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u",
+		Controller: ptr.To(true)})
 	if err := w.client.Update(context.Background(), taken); err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +418,8 @@ func TestAdoptionSeen(t *testing.T) {
 	if err != nil || len(list.Ours) != 1 || len(list.Others) != 2 {
 		t.Errorf("ours %d, strangers %d, %v", len(list.Ours), len(list.Others), err)
 	}
-	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, options ...client.ListOption) error {
+	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList,
+		options ...client.ListOption) error {
 		err := c.List(ctx, l, options...)
 		if machines, ok := l.(*clusterv1.MachineList); ok {
 			for i := range machines.Items {
@@ -425,7 +448,8 @@ func TestAdoptionBeforeTheClusterAnswers(t *testing.T) {
 	if p := w.settle(); p.Reason != "Unreachable" || !strings.Contains(p.Message, "connection refused") {
 		t.Errorf("it ends with %+v", p)
 	}
-	if o := w.scene().Facts; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) || o.Group.New {
+	if o := w.scene().Facts; len(o.Machines) != 3 || slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return m.Deleting }) ||
+		o.Group.New {
 		t.Errorf("observed %+v", o)
 	}
 	// A machine that goes meanwhile is held until its member is known, and let go then.
@@ -541,7 +565,8 @@ func TestTooFar(t *testing.T) {
 func TestWorkersStayWorkers(t *testing.T) {
 	w := forsaken(t, func(*controlplanev1.KubeadmControlPlane, map[string]*clusterv1.Machine) {})
 	config := &bootstrapv1.KubeadmConfig{}
-	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: w.machine(alone[1]).Spec.Bootstrap.ConfigRef.Name}, config); err != nil {
+	if err := w.client.Get(context.Background(),
+		client.ObjectKey{Namespace: "default", Name: w.machine(alone[1]).Spec.Bootstrap.ConfigRef.Name}, config); err != nil {
 		t.Fatal(err)
 	}
 	config.Spec.JoinConfiguration = bootstrapv1.JoinConfiguration{}

@@ -44,7 +44,8 @@ func (c traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.n.Add(1)
 	}
 	response, err := c.next.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusConflict && strings.Contains(r.URL.Path, "/machines/") && strings.HasSuffix(r.URL.Path, "/status") {
+	if err == nil && response.StatusCode == http.StatusConflict && strings.Contains(r.URL.Path, "/machines/") &&
+		strings.HasSuffix(r.URL.Path, "/status") {
 		c.conflicts.Add(1)
 	}
 	return response, err
@@ -155,7 +156,8 @@ func TestOnAPIServer(t *testing.T) {
 	}
 	cluster, kcp := testCluster(), testKCP(3)
 	status := cluster.Status
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "demo"}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+		Name: "demo"}
 	create(cluster)
 	cluster.Status = status
 	if err := w.client.Status().Update(ctx, cluster); err != nil {

@@ -21,7 +21,8 @@ func TestBegunWhileRollingOut(t *testing.T) {
 	w := grown(t, 3)
 	w.change(upgrade)
 	dead := errors.New("the process is dead")
-	w.intercept(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+	w.intercept(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object,
+		options ...client.CreateOption) error {
 		if _, last := o.(*bootstrapv1.KubeadmConfig); last {
 			return dead
 		}

@@ -23,7 +23,8 @@ func TestCertificatesOnAPIServer(t *testing.T) {
 	template := &infrav1.LocalMachineTemplate{}
 	template.Name, template.Namespace = "demo-machines", "default"
 	status := cluster.Status
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster", Name: "demo"}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "LocalCluster",
+		Name: "demo"}
 	kcp.Finalizers = nil
 	for _, o := range []client.Object{cluster, template, kcp} {
 		o.SetUID("")

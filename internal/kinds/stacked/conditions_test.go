@@ -95,19 +95,22 @@ func TestGroupConditions(t *testing.T) {
 		{"all is well", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, map[string]string{
 			"Available": "True Available", "Initialized": "True Initialized", "CertificatesAvailable": "True Available",
 			"EtcdClusterHealthy": "True Healthy", "ControlPlaneComponentsHealthy": "True Healthy", "RollingOut": "False NotRollingOut",
-			"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating", "Deleting": "False NotDeleting",
+			"ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown", "Remediating": "False NotRemediating",
+			"Deleting": "False NotDeleting",
 		}},
 		{"not initialised", func(s *group.Turn) { of(s.View).Status.Initialization.ControlPlaneInitialized = nil }, waiting, map[string]string{
 			"Available": "False NotAvailable: The control plane is not initialized yet", "Initialized": "False NotInitialized",
 			"EtcdClusterHealthy":            "Unknown InspectionFailed: The control plane is not initialized yet",
 			"ControlPlaneComponentsHealthy": "Unknown InspectionFailed: The control plane is not initialized yet",
 		}},
-		{"fewer machines than wanted, and more to come", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, acting, map[string]string{
-			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas",
-		}},
-		{"fewer machines than wanted, and a reason to wait", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, waiting, map[string]string{
-			"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas waits:\n* the reason to wait",
-		}},
+		{"fewer machines than wanted, and more to come", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, acting,
+			map[string]string{
+				"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas",
+			}},
+		{"fewer machines than wanted, and a reason to wait", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(5)) }, waiting,
+			map[string]string{
+				"ScalingUp": "True ScalingUp: Scaling up from 3 to 5 replicas waits:\n* the reason to wait",
+			}},
 		{"more machines than wanted", func(s *group.Turn) { of(s.View).Spec.Replicas = ptr.To(int32(1)) }, waiting, map[string]string{
 			"ScalingDown": "True ScalingDown: Scaling down from 3 to 1 replicas waits:\n* the reason to wait",
 		}},
@@ -121,32 +124,39 @@ func TestGroupConditions(t *testing.T) {
 		{"certificates not given, and broken ones", func(s *group.Turn) {
 			s.Lacking = []string{"secret default/demo-sa lacks tls.key", "Secrets that only the user can give are missing, for etcd"}
 		}, waiting, map[string]string{
-			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, for etcd",
-			"Available":             "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
+			"CertificatesAvailable": "False NotAvailable: secret default/demo-sa lacks tls.key; Secrets that only the user can give are missing, " +
+				"for etcd",
+			"Available": "False NotAvailable: * secret default/demo-sa lacks tls.key\n* Secrets that only the user can give are missing, for etcd",
 		}},
-		{"a control plane Node without a machine", func(s *group.Turn) { s.Inside.Nodes = append(s.Inside.Nodes, testNode("alien")) }, waiting, map[string]string{
-			"ControlPlaneComponentsHealthy": "False NotHealthy: * Control plane Node alien has no Machine",
-		}},
+		{"a control plane Node without a machine", func(s *group.Turn) { s.Inside.Nodes = append(s.Inside.Nodes, testNode("alien")) }, waiting,
+			map[string]string{
+				"ControlPlaneComponentsHealthy": "False NotHealthy: * Control plane Node alien has no Machine",
+			}},
 		{"it may be that of a machine that joins", func(s *group.Turn) {
 			s.Inside.Nodes[2].Name = "new"
 			s.Machines[2].Machine = made("m3 ip=10.0.0.3")
 		}, waiting, map[string]string{"ControlPlaneComponentsHealthy": "True Healthy"}},
-		{"an API server fails", func(s *group.Turn) { s.Inside.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting, map[string]string{
-			"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
-			"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
-			"EtcdClusterHealthy":            "True Healthy",
-		}},
-		{"a kubelet is silent", func(s *group.Turn) { s.Inside.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting, map[string]string{
-			"ControlPlaneComponentsHealthy": "Unknown HealthUnknown: * m2: etcd: Node m2 does not report\n* m2: kube-apiserver: Node m2 does not report\n* m2: kube-controller-manager: Node m2 does not report\n* m2: kube-scheduler: Node m2 does not report",
-		}},
+		{"an API server fails", func(s *group.Turn) { s.Inside.Pods[1].Status.Conditions[0].Status = corev1.ConditionFalse }, waiting,
+			map[string]string{
+				"Available":                     "True Available: * 2 of 3 machines have all control plane components healthy",
+				"ControlPlaneComponentsHealthy": "False NotHealthy: * m1: kube-apiserver: the pod is Running",
+				"EtcdClusterHealthy":            "True Healthy",
+			}},
+		{"a kubelet is silent", func(s *group.Turn) { s.Inside.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown }, waiting,
+			map[string]string{
+				"ControlPlaneComponentsHealthy": "Unknown HealthUnknown: * m2: etcd: Node m2 does not report\n* m2: kube-apiserver: Node m2 does not " +
+					"report\n* m2: kube-controller-manager: Node m2 does not report\n* m2: kube-scheduler: Node m2 does not report",
+			}},
 		{"a member fails", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unhealthy }, waiting, map[string]string{
-			"Available":          "True Available: * 2 of 3 etcd voters healthy, 2 needed\n* 2 of 3 machines have all control plane components healthy",
+			"Available": "True Available: * 2 of 3 etcd voters healthy, 2 needed\n* 2 of 3 machines have all control plane " +
+				"components healthy",
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader",
 		}},
 		{"the quorum is lost", func(s *group.Turn) {
 			s.Survey.Members[0].Health, s.Survey.Members[1].Health = plan.Unhealthy, plan.Unknown
 		}, waiting, map[string]string{
-			"Available":          "False NotAvailable: * 1 of 3 etcd voters healthy, 2 needed\n* 1 of 3 machines have all control plane components healthy",
+			"Available": "False NotAvailable: * 1 of 3 etcd voters healthy, 2 needed\n* 1 of 3 machines have all control plane " +
+				"components healthy",
 			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): does not answer, or follows no leader\n* member 2 (m2): could not be asked",
 		}},
 		{"a learner does not count as a voter", func(s *group.Turn) { s.Survey.Members[2].Learner = true }, waiting, map[string]string{
@@ -157,19 +167,22 @@ func TestGroupConditions(t *testing.T) {
 			s.Survey.Members[0].Alarms = []string{"NOSPACE"}
 			s.Survey.Members[2].Name = "gone"
 		}, waiting, map[string]string{
-			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* machine m3 has no member",
+			"EtcdClusterHealthy": "False NotHealthy: * member 1 (m1): raises the alarm NOSPACE\n* member 3 (gone): belongs to no machine\n* " +
+				"machine m3 has no member",
 		}},
 		{"members disagree", func(s *group.Turn) { s.Survey.Agreed, s.Survey.Why = false, "2 lists" }, waiting, map[string]string{
 			"EtcdClusterHealthy": "False NotHealthy: * the members contradict one another, or the machines: 2 lists",
 		}},
 		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "nobody answers"} }, waiting, map[string]string{
-			"Available": "Unknown InspectionFailed: The members of etcd are not known: nobody answers", "EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
+			"Available":          "Unknown InspectionFailed: The members of etcd are not known: nobody answers",
+			"EtcdClusterHealthy": "Unknown InspectionFailed: nobody answers",
 		}},
 		{"out of reach for long", func(s *group.Turn) {
 			s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", longAgo.Time
 			s.Survey = etcd.Survey{}
 		}, waiting, map[string]string{
-			"Available": "Unknown InspectionFailed: The API server does not answer: refused", "ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
+			"Available":                     "Unknown InspectionFailed: The API server does not answer: refused",
+			"ControlPlaneComponentsHealthy": "Unknown ConnectionDown: refused", "EtcdClusterHealthy": "Unknown ConnectionDown: refused",
 		}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
 			of(s.View).Status.Conditions = reported(s).Conditions(waiting, nil)
@@ -198,7 +211,8 @@ func TestGroupConditions(t *testing.T) {
 			"EtcdClusterHealthy": "absent", "Available": "True Available",
 		}},
 		{"an older machine", func(s *group.Turn) {
-			s.Machines[0].Status.Conditions = []metav1.Condition{{Type: "UpToDate", Status: metav1.ConditionFalse, Message: "Version v1.35.4, v1.36.3 required"}}
+			s.Machines[0].Status.Conditions = []metav1.Condition{{Type: "UpToDate", Status: metav1.ConditionFalse,
+				Message: "Version v1.35.4, v1.36.3 required"}}
 		}, waiting, map[string]string{
 			"RollingOut": "True RollingOut: 1 of 3 machines are not up to date:\n* m1: Version v1.35.4, v1.36.3 required",
 		}},
@@ -228,18 +242,21 @@ func TestMachineConditions(t *testing.T) {
 		want   map[string]string
 	}{
 		{"all is well", func(*group.Turn) {}, map[string]string{
-			"UpToDate": "True UpToDate", "APIServerPodHealthy": "True Running", "ControllerManagerPodHealthy": "True Running", "SchedulerPodHealthy": "True Running",
-			"EtcdPodHealthy": "True Running", "EtcdMemberHealthy": "True Healthy", "NodeKubeadmLabelsAndTaintsSet": "True Set",
+			"UpToDate": "True UpToDate", "APIServerPodHealthy": "True Running", "ControllerManagerPodHealthy": "True Running",
+			"SchedulerPodHealthy": "True Running",
+			"EtcdPodHealthy":      "True Running", "EtcdMemberHealthy": "True Healthy", "NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
 		{"not initialised", func(s *group.Turn) { of(s.View).Status.Initialization.ControlPlaneInitialized = nil }, map[string]string{
-			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for the control plane to be initialized",
+			"EtcdMemberHealthy":   "Unknown InspectionFailed: Waiting for the control plane to be initialized",
 		}},
 		{"no provider ID", func(s *group.Turn) {
 			s.Machines[0].Machine = made("m1")
 			s.Machines[0].Spec.InfrastructureRef.Kind = "LocalMachine"
 			s.Inside.Nodes = s.Inside.Nodes[1:]
 		}, map[string]string{
-			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for its Node",
+			"APIServerPodHealthy": "Unknown InspectionFailed: Waiting for its Node", "EtcdMemberHealthy": "Unknown InspectionFailed: Waiting for " +
+				"its Node",
 			"NodeKubeadmLabelsAndTaintsSet": "Unknown InspectionFailed: Waiting for its Node",
 		}},
 		{"no Node", func(s *group.Turn) { s.Machines[0].Status.NodeRef.Name = ""; s.Inside.Nodes = s.Inside.Nodes[1:] }, map[string]string{
@@ -251,7 +268,8 @@ func TestMachineConditions(t *testing.T) {
 		{"a silent kubelet", func(s *group.Turn) { s.Inside.Nodes[0].Status.Conditions[0].Status = corev1.ConditionUnknown }, map[string]string{
 			"APIServerPodHealthy": "Unknown InspectionFailed: Node m1 does not report", "EtcdMemberHealthy": "True Healthy",
 		}},
-		{"a pod is missing", func(s *group.Turn) { s.Inside.Pods = s.Inside.Pods[1:] }, map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
+		{"a pod is missing", func(s *group.Turn) { s.Inside.Pods = s.Inside.Pods[1:] },
+			map[string]string{"EtcdPodHealthy": "False DoesNotExist: Pod does not exist"}},
 		{"a pod starts", func(s *group.Turn) {
 			pod := &s.Inside.Pods[1]
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
@@ -266,23 +284,30 @@ func TestMachineConditions(t *testing.T) {
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}
 		}, map[string]string{"APIServerPodHealthy": "False Failed: CrashLoopBackOff; ended with code 1 (Error)"}},
 		{"being deleted", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo }, map[string]string{
-			"APIServerPodHealthy": "False Deleting: Machine is deleting", "EtcdMemberHealthy": "False Deleting: Machine is deleting", "NodeKubeadmLabelsAndTaintsSet": "True Set",
+			"APIServerPodHealthy": "False Deleting: Machine is deleting", "EtcdMemberHealthy": "False Deleting: Machine is deleting",
+			"NodeKubeadmLabelsAndTaintsSet": "True Set",
 		}},
-		{"being deleted, Node gone", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo; s.Inside.Nodes = s.Inside.Nodes[1:] }, map[string]string{
-			"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
-		}},
-		{"no member", func(s *group.Turn) { s.Survey.Members = s.Survey.Members[1:] }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
-		{"a learner", func(s *group.Turn) { s.Survey.Members[0].Learner = true }, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
-		{"nobody could ask the member", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unknown }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
+		{"being deleted, Node gone", func(s *group.Turn) { s.Machines[0].DeletionTimestamp = &longAgo; s.Inside.Nodes = s.Inside.Nodes[1:] },
+			map[string]string{
+				"NodeKubeadmLabelsAndTaintsSet": "False Deleting: Machine is deleting",
+			}},
+		{"no member", func(s *group.Turn) { s.Survey.Members = s.Survey.Members[1:] },
+			map[string]string{"EtcdMemberHealthy": "False NotHealthy: Etcd has no member for Node m1"}},
+		{"a learner", func(s *group.Turn) { s.Survey.Members[0].Learner = true },
+			map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 is joining, and does not vote yet"}},
+		{"nobody could ask the member", func(s *group.Turn) { s.Survey.Members[0].Health = plan.Unknown },
+			map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: Member 1 could not be asked"}},
 		{"etcd says why", func(s *group.Turn) {
 			s.Survey.Members[0].Health, s.Survey.Members[0].Why = plan.Unhealthy, "does not answer: connection refused"
 		}, map[string]string{"EtcdMemberHealthy": "False NotHealthy: Member 1 does not answer: connection refused"}},
-		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "group.Silence"} }, map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: group.Silence"}},
+		{"members are not known", func(s *group.Turn) { s.Survey = etcd.Survey{Why: "group.Silence"} },
+			map[string]string{"EtcdMemberHealthy": "Unknown InspectionFailed: group.Silence"}},
 		{"no label and no taint", func(s *group.Turn) {
 			s.Inside.Nodes[0].Labels, s.Inside.Nodes[0].Spec.Taints = nil, nil
 			s.Machines[0].Bootstrap = &bootstrapv1.KubeadmConfig{}
 		}, map[string]string{
-			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint node-role.kubernetes.io/control-plane:NoSchedule",
+			"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the label node-role.kubernetes.io/control-plane and the taint " +
+				"node-role.kubernetes.io/control-plane:NoSchedule",
 		}},
 		{"no taint, as the user wants it", func(s *group.Turn) {
 			s.Inside.Nodes[0].Spec.Taints = nil
@@ -301,20 +326,24 @@ func TestMachineConditions(t *testing.T) {
 		{"the Machine itself wants the taint", func(s *group.Turn) {
 			s.Inside.Nodes[0].Spec.Taints = nil
 			s.Machines[0].Spec.Taints = []clusterv1.MachineTaint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
-		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the taint node-role.kubernetes.io/control-plane:NoSchedule"}},
-		{"an older version", func(s *group.Turn) { s.Machines[0].Spec.Version = "v1.35.4" }, map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
+		}, map[string]string{"NodeKubeadmLabelsAndTaintsSet": "False NotSet: Node m1 does not have the taint " +
+			"node-role.kubernetes.io/control-plane:NoSchedule"}},
+		{"an older version", func(s *group.Turn) { s.Machines[0].Spec.Version = "v1.35.4" },
+			map[string]string{"UpToDate": "False NotUpToDate: spec.version: v1.35.4, wanted v1.36.3"}},
 		{"out of reach for long", func(s *group.Turn) {
 			s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", longAgo.Time
-		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused", "EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
+		}, map[string]string{"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
+			"EtcdMemberHealthy": "Unknown ConnectionDown: The API server does not answer: refused"}},
 		{"out of reach for a moment: what was told stays", func(s *group.Turn) {
 			s.Inside.Reachable, s.Inside.Since = false, time.Now()
 			s.Machines[0].Status.Conditions = reported(s).MachineConditions(s.Machines[0])
 		}, map[string]string{
 			"APIServerPodHealthy": "absent", "EtcdMemberHealthy": "absent", "UpToDate": "True UpToDate",
 		}},
-		{"out of reach for a moment: what was never told is told", func(s *group.Turn) { s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", time.Now() }, map[string]string{
-			"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
-		}},
+		{"out of reach for a moment: what was never told is told",
+			func(s *group.Turn) { s.Inside.Reachable, s.Inside.Why, s.Inside.Since = false, "refused", time.Now() }, map[string]string{
+				"APIServerPodHealthy": "Unknown ConnectionDown: The API server does not answer: refused",
+			}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -30,7 +30,8 @@ func TestConditionsOfV1Beta1(t *testing.T) {
 		},
 		"scaling up while machines are not ready": {
 			map[string]metav1.ConditionStatus{"ScalingUp": metav1.ConditionTrue, "MachinesReady": metav1.ConditionFalse},
-			map[string]string{"Resized": "False Warning ScalingUp: why", "MachinesReady": "False Info NotReady: why", "Ready": "False Warning ScalingUp: why"},
+			map[string]string{"Resized": "False Warning ScalingUp: why", "MachinesReady": "False Info NotReady: why",
+				"Ready": "False Warning ScalingUp: why"},
 		},
 		"scaling down": {
 			map[string]metav1.ConditionStatus{"ScalingDown": metav1.ConditionTrue},
@@ -38,7 +39,8 @@ func TestConditionsOfV1Beta1(t *testing.T) {
 		},
 		"rolling out": {
 			map[string]metav1.ConditionStatus{"RollingOut": metav1.ConditionTrue},
-			map[string]string{"MachinesSpecUpToDate": "False Warning RollingUpdateInProgress: why", "Ready": "False Warning RollingUpdateInProgress: why"},
+			map[string]string{"MachinesSpecUpToDate": "False Warning RollingUpdateInProgress: why",
+				"Ready": "False Warning RollingUpdateInProgress: why"},
 		},
 		"etcd and a component fail": {
 			map[string]metav1.ConditionStatus{"EtcdClusterHealthy": metav1.ConditionFalse, "ControlPlaneComponentsHealthy": metav1.ConditionFalse},
@@ -64,7 +66,8 @@ func TestConditionsOfV1Beta1(t *testing.T) {
 			kcp.Status.Replicas, kcp.Status.ReadyReplicas, kcp.Status.UpToDateReplicas = ptr.To(int32(3)), ptr.To(int32(3)), ptr.To(int32(3))
 			describeDeprecated(kcp) // what was written before changes
 			for _, kind := range []string{
-				"Initialized", "CertificatesAvailable", "MachinesReady", "RollingOut", "ScalingUp", "ScalingDown", "ControlPlaneComponentsHealthy", "EtcdClusterHealthy",
+				"Initialized", "CertificatesAvailable", "MachinesReady", "RollingOut", "ScalingUp", "ScalingDown", "ControlPlaneComponentsHealthy",
+				"EtcdClusterHealthy",
 			} {
 				status := metav1.ConditionTrue
 				if slices.Contains([]string{"RollingOut", "ScalingUp", "ScalingDown"}, kind) {

@@ -41,10 +41,12 @@ func TestDesiredMachine(t *testing.T) {
 	if !metav1.IsControlledBy(m, kcp) {
 		t.Errorf("owners are %v", m.OwnerReferences)
 	}
-	if m.Spec.Version != "v1.36.3" || m.Spec.ClusterName != "demo" || m.Spec.FailureDomain != "a" || *m.Spec.Deletion.NodeDrainTimeoutSeconds != 5 {
+	if m.Spec.Version != "v1.36.3" || m.Spec.ClusterName != "demo" || m.Spec.FailureDomain != "a" ||
+		*m.Spec.Deletion.NodeDrainTimeoutSeconds != 5 {
 		t.Errorf("spec is %+v", m.Spec)
 	}
-	if got := gates(m); got != "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy EtcdPodHealthy EtcdMemberHealthy Mine" {
+	if got := gates(m); got != "NodeKubeadmLabelsAndTaintsSet APIServerPodHealthy ControllerManagerPodHealthy SchedulerPodHealthy "+
+		"EtcdPodHealthy EtcdMemberHealthy Mine" {
 		t.Errorf("gates are %s", got)
 	}
 	if _, leaked := kcp.Spec.MachineTemplate.ObjectMeta.Annotations["pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup"]; leaked {
@@ -60,7 +62,8 @@ func TestDesiredMachine(t *testing.T) {
 func born(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) *clusterv1.Machine {
 	t.Helper()
 	w := newWorld(t, testCluster(), kcp.DeepCopy())
-	if err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a", Init: true}); err != nil {
+	if err := w.scene().Do(context.Background(), plan.Step{Verb: plan.Create, Machine: "demo-cp-1", Number: 1, Domain: "a",
+		Init: true}); err != nil {
 		t.Fatal(err)
 	}
 	return w.machine("demo-cp-1")
@@ -83,11 +86,13 @@ func TestDesiredConfig(t *testing.T) {
 	spec.PreKubeadmCommands = []string{"true"}
 
 	first := desiredConfig(kcp, "demo", "demo-cp-1", true)
-	if first.Spec.InitConfiguration.NodeRegistration.Name != "first" || first.Spec.JoinConfiguration.NodeRegistration.Name != "" || first.Spec.JoinConfiguration.ControlPlane != nil {
+	if first.Spec.InitConfiguration.NodeRegistration.Name != "first" || first.Spec.JoinConfiguration.NodeRegistration.Name != "" ||
+		first.Spec.JoinConfiguration.ControlPlane != nil {
 		t.Errorf("the first machine gets %+v", first.Spec)
 	}
 	other := desiredConfig(kcp, "demo", "demo-cp-2", false)
-	if other.Spec.InitConfiguration.NodeRegistration.Name != "" || other.Spec.JoinConfiguration.NodeRegistration.Name != "other" || other.Spec.JoinConfiguration.ControlPlane == nil {
+	if other.Spec.InitConfiguration.NodeRegistration.Name != "" || other.Spec.JoinConfiguration.NodeRegistration.Name != "other" ||
+		other.Spec.JoinConfiguration.ControlPlane == nil {
 		t.Errorf("a joining machine gets %+v", other.Spec)
 	}
 	for _, c := range []*bootstrapv1.KubeadmConfig{first, other} {

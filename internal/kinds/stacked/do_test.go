@@ -61,12 +61,14 @@ func TestCreate(t *testing.T) {
 		t.Fatalf("made %s", got)
 	}
 	m := w.machine("demo-cp-1")
-	wantInfra := clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine", Name: "demo-cp-1"}
+	wantInfra := clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "LocalMachine",
+		Name: "demo-cp-1"}
 	wantConfig := clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfig", Name: "demo-cp-1"}
 	if m.Spec.InfrastructureRef != wantInfra || m.Spec.Bootstrap.ConfigRef != wantConfig || m.Spec.FailureDomain != "a" {
 		t.Errorf("the Machine refers to %+v and %+v in %q", m.Spec.InfrastructureRef, m.Spec.Bootstrap.ConfigRef, m.Spec.FailureDomain)
 	}
-	if noted, err := time.Parse(time.RFC3339, m.Annotations[controlplanev1.CreatedAnnotation]); err != nil || time.Since(noted).Abs() > time.Minute {
+	if noted, err := time.Parse(time.RFC3339, m.Annotations[controlplanev1.CreatedAnnotation]); err != nil ||
+		time.Since(noted).Abs() > time.Minute {
 		t.Errorf("the Machine was created at %s, %v, want about now", noted, err)
 	}
 	if _, hooked := m.Annotations[machine.Hook]; !hooked || !slices.Equal(m.Finalizers, []string{"machine.cluster.x-k8s.io"}) {
@@ -197,7 +199,8 @@ func TestCreateUnderTakenName(t *testing.T) {
 		&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
 		&bootstrapv1.KubeadmConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
 		&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1"}},
-		&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1", DeletionTimestamp: &metav1.Time{Time: time.Now()}, Finalizers: []string{"x/y"},
+		&infrav1.LocalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-cp-1",
+			DeletionTimestamp: &metav1.Time{Time: time.Now()}, Finalizers: []string{"x/y"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "X", Name: "demo-cp", UID: "kcp-uid"}}}},
 	}
 	for i, o := range taken {
@@ -228,7 +231,8 @@ func TestMissingTemplate(t *testing.T) {
 		t.Errorf("error is %v, number %q", err, w.kcp().Annotations[controlplanev1.LastMachineAnnotation])
 	}
 	// What was missing is looked for in each turn.
-	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
+	if err := w.client.Create(context.Background(),
+		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}}); err != nil {
 		t.Fatal(err)
 	}
 	if w.settle(); len(w.machineNames()) != 1 {
@@ -316,7 +320,8 @@ func TestChangeMembers(t *testing.T) {
 		t.Errorf("the machine whose member left is %q, want demo-cp-3", w.scene().Left)
 	}
 	w.failChange = errors.New("not now")
-	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) || !strings.Contains(err.Error(), "removing member 1 from etcd") {
+	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "1"}); !errors.Is(err, w.failChange) ||
+		!strings.Contains(err.Error(), "removing member 1 from etcd") {
 		t.Errorf("error is %v", err)
 	}
 	if err := w.scene().Do(ctx, plan.Step{Verb: plan.RemoveMember, Member: "not an ID"}); err == nil {

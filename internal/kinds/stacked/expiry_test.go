@@ -42,7 +42,8 @@ func (w *world) certificates(ends map[string]time.Time) map[string]int {
 		if !there || port != 6443 {
 			return nil, fmt.Errorf("%s:%d: connection refused", node, port)
 		}
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kube-apiserver"}, NotBefore: end.Add(-time.Hour), NotAfter: end}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kube-apiserver"},
+			NotBefore: end.Add(-time.Hour), NotAfter: end}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 		if err != nil {
 			return nil, err

@@ -104,7 +104,8 @@ func (w *world) registerExtension(name string, m *metal) *httptest.Server {
 	s := httptest.NewTLSServer(m)
 	w.t.Cleanup(s.Close)
 	config := &runtimev1.ExtensionConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	config.Spec.ClientConfig = runtimev1.ClientConfig{URL: s.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+	config.Spec.ClientConfig = runtimev1.ClientConfig{URL: s.URL,
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
 	for handler, hook := range map[string]string{"can-update": "CanUpdateMachine", "update": "UpdateMachine"} {
 		config.Status.Handlers = append(config.Status.Handlers, runtimev1.ExtensionHandler{
 			Name: handler + "." + name, RequestHook: runtimev1.GroupVersionHook{APIVersion: runtimehooksv1.GroupVersion.String(), Hook: hook},
@@ -275,7 +276,8 @@ func TestExtensionCut(t *testing.T) {
 		w, _ := metalWorld(t, 1)
 		writes := 0
 		broken := errors.New("cut off")
-		w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+		w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			of := (&client.PatchOptions{}).ApplyOptions(options)
 			data, _ := patch.Data(o)
 			if len(of.DryRun) > 0 || !strings.Contains(string(data), "update-in-progress") && !strings.Contains(string(data), "pending-hooks") {
@@ -298,7 +300,8 @@ func TestExtensionCut(t *testing.T) {
 			break
 		}
 		m, config, infra := w.partsOfMachine("demo-cp-1")
-		if cut > 1 && !updatehooks.IsMarked(m) || cut > 2 && !updatehooks.IsMarked(infra) || cut > 3 && !updatehooks.IsMarked(config) || updatehooks.IsPending(m) {
+		if cut > 1 && !updatehooks.IsMarked(m) || cut > 2 && !updatehooks.IsMarked(infra) || cut > 3 && !updatehooks.IsMarked(config) ||
+			updatehooks.IsPending(m) {
 			t.Fatalf("cut %d: the order of the writes is another", cut)
 		}
 		w.use(w.client)
@@ -319,8 +322,10 @@ func TestExtensionCut(t *testing.T) {
 // comes after.
 func TestExtensionOtherGoal(t *testing.T) {
 	w, _ := metalWorld(t, 1)
-	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-		if data, _ := patch.Data(o); o.GetObjectKind().GroupVersionKind().Kind == "LocalMachine" && strings.Contains(string(data), "update-in-progress") {
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+		options ...client.PatchOption) error {
+		if data, _ := patch.Data(o); o.GetObjectKind().GroupVersionKind().Kind == "LocalMachine" &&
+			strings.Contains(string(data), "update-in-progress") {
 			return errors.New("cut off")
 		}
 		return c.Patch(ctx, o, patch, options...)
@@ -352,7 +357,9 @@ func TestExtensionCannot(t *testing.T) {
 		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: ptr.To("2")}}
 	})
 	p := w.stepTo("CannotUpdateInPlace")
-	if !strings.Contains(p.Message, "Runtime Extension can-update.metal does not change spec.kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs") || len(w.markedMachines()) != 0 {
+	if !strings.Contains(p.Message,
+		"Runtime Extension can-update.metal does not change spec.kubeadmConfigSpec.clusterConfiguration.apiServer.extraArgs") ||
+		len(w.markedMachines()) != 0 {
 		t.Errorf("%+v", p)
 	}
 	extension.set(func(m *metal) { m.can = func(int) bool { return false } })
@@ -381,10 +388,13 @@ func TestExtensionSilent(t *testing.T) {
 		change func(*world, *metal)
 		says   string
 	}{
-		"fails":       {func(_ *world, m *metal) { m.set(func(m *metal) { m.status = http.StatusInternalServerError }) }, "500"},
-		"two":         {func(w *world, _ *metal) { w.registerExtension("other", &metal{}) }, "can-update.metal and can-update.other serve the hook CanUpdateMachine in namespace default"},
-		"none":        {func(w *world, _ *metal) { w.unregister("metal") }, "no Runtime Extension that Cluster API has discovered serves the hook CanUpdateMachine"},
-		"quorate's":   {func(w *world, _ *metal) { w.unregister("metal"); w.registerExtension("quorate", &metal{}) }, "spec.inPlace.updater must be Quorate"},
+		"fails": {func(_ *world, m *metal) { m.set(func(m *metal) { m.status = http.StatusInternalServerError }) }, "500"},
+		"two": {func(w *world, _ *metal) { w.registerExtension("other", &metal{}) },
+			"can-update.metal and can-update.other serve the hook CanUpdateMachine in namespace default"},
+		"none": {func(w *world, _ *metal) { w.unregister("metal") },
+			"no Runtime Extension that Cluster API has discovered serves the hook CanUpdateMachine"},
+		"quorate's": {func(w *world, _ *metal) { w.unregister("metal"); w.registerExtension("quorate", &metal{}) },
+			"spec.inPlace.updater must be Quorate"},
 		"unreachable": {func(w *world, _ *metal) { w.unregister("metal"); w.registerExtension("gone", &metal{}).Close() }, "dial tcp"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -430,7 +440,8 @@ func TestExtensionAskedAnew(t *testing.T) {
 	})
 	w.stepUntilRefused("UpdatingInPlace")
 	w.stepTo("UpdatingInPlace")
-	if marked := w.markedMachines(); len(marked) != 1 || !strings.HasPrefix(w.replacements(), marked[0]+"=") || strings.Contains(w.replacements(), ",") {
+	if marked := w.markedMachines(); len(marked) != 1 || !strings.HasPrefix(w.replacements(), marked[0]+"=") ||
+		strings.Contains(w.replacements(), ",") {
 		t.Errorf("%v are updated, and %q is noted", marked, w.replacements())
 	}
 	for _, m := range w.machines() {
@@ -490,14 +501,17 @@ func TestExtensionOnce(t *testing.T) {
 // asked.
 func TestExtensionRefused(t *testing.T) {
 	w, extension := metalWorld(t, 1)
-	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+		options ...client.PatchOption) error {
 		if of := (&client.PatchOptions{}).ApplyOptions(options); len(of.DryRun) > 0 {
-			return apierrors.NewInvalid(o.GetObjectKind().GroupVersionKind().GroupKind(), o.GetName(), field.ErrorList{field.Forbidden(field.NewPath("spec", "resources"), "it is immutable")})
+			return apierrors.NewInvalid(o.GetObjectKind().GroupVersionKind().GroupKind(), o.GetName(),
+				field.ErrorList{field.Forbidden(field.NewPath("spec", "resources"), "it is immutable")})
 		}
 		return c.Patch(ctx, o, patch, options...)
 	}})
 	w.change(wantBig(controlplanev1.InPlaceOnly))
-	if p := w.stepTo("CannotUpdateInPlace"); !strings.Contains(p.Message, "the API server refuses what is wanted of LocalMachine demo-cp-1") || len(w.markedMachines()) != 0 {
+	if p := w.stepTo("CannotUpdateInPlace"); !strings.Contains(p.Message, "the API server refuses what is wanted of LocalMachine demo-cp-1") ||
+		len(w.markedMachines()) != 0 {
 		t.Errorf("%+v", p)
 	}
 	extension.set(func(m *metal) {
@@ -511,11 +525,13 @@ func TestExtensionRefused(t *testing.T) {
 // about these.
 func TestExtensionGone(t *testing.T) {
 	w, extension := metalWorld(t, 1)
-	if err := w.client.Delete(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-machines"}}); err != nil {
+	if err := w.client.Delete(context.Background(),
+		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-machines"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.change(wantBig(controlplanev1.InPlaceOnly))
-	if p := w.stepTo("CannotUpdateInPlace"); !strings.Contains(p.Message, "infrastructureRef.name: demo-machines, wanted big-machines (no Runtime Extension is asked about that)") {
+	if p := w.stepTo("CannotUpdateInPlace"); !strings.Contains(p.Message,
+		"infrastructureRef.name: demo-machines, wanted big-machines (no Runtime Extension is asked about that)") {
 		t.Errorf("%+v", p)
 	}
 	extension.set(func(m *metal) {
@@ -640,7 +656,8 @@ func TestUpdatersDoNotMeet(t *testing.T) {
 
 // cached begins a process whose cache is old: lists pass through a function, but for those that are read from the API server.
 func (w *world) cached(old func(client.ObjectList)) {
-	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	w.intercept(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+		options ...client.ListOption) error {
 		err := c.List(ctx, list, options...)
 		old(list)
 		return err

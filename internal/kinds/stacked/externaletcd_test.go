@@ -37,7 +37,8 @@ func TestExternalEtcdHealthy(t *testing.T) {
 	}{
 		{"no credentials", bad, bad, errors.New("no secret"), metav1.ConditionUnknown, "* it cannot be asked: no secret", false},
 		{"never reached", silent, silent, nil, metav1.ConditionUnknown, bothSilent, false},
-		{"one has no quorum, the other is silent", bad, silent, nil, metav1.ConditionFalse, "* 10.0.0.1:2379: bad\n* 10.0.0.2:2379: no answer in time", true},
+		{"one has no quorum, the other is silent", bad, silent, nil, metav1.ConditionFalse,
+			"* 10.0.0.1:2379: bad\n* 10.0.0.2:2379: no answer in time", true},
 		{"healthy", good, good, nil, metav1.ConditionTrue, "", false},
 		{"one does not answer any more", silent, good, nil, metav1.ConditionFalse, "* 10.0.0.1:2379: no answer in time", false},
 		{"both do not answer any more", silent, silent, nil, metav1.ConditionFalse, bothSilent, true},

@@ -30,7 +30,8 @@ func bereft(t *testing.T) *world {
 	}
 	pair := w.secret("demo-ca").Data
 	for name, data := range map[string]map[string][]byte{"demo-etcd": {"tls.crt": pair["tls.crt"]}, "demo-apiserver-etcd-client": pair} {
-		given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
+		given := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
 		if err := w.client.Create(context.Background(), given); err != nil {
 			t.Fatal(err)
 		}

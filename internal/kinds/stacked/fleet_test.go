@@ -123,7 +123,8 @@ func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error   
 func newFleet(b testing.TB, size, away int) *fleet {
 	b.Helper()
 	f := &fleet{away: map[string]bool{}, up: map[string]bool{}, changed: map[string]time.Time{}, grew: map[string]time.Time{}}
-	objects := []client.Object{crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"), crd("localmachines.infrastructure.cluster.x-k8s.io")}
+	objects := []client.Object{crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"),
+		crd("localmachines.infrastructure.cluster.x-k8s.io")}
 	for i := range size {
 		template := &infrav1.LocalMachineTemplate{}
 		template.Name = "demo-machines"
@@ -135,7 +136,8 @@ func newFleet(b testing.TB, size, away int) *fleet {
 	f.client = fake.NewClientBuilder().WithScheme(testScheme(b)).WithObjects(objects...).
 		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: f.create}).Build()
-	f.r = &group.Controller{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kubeadm: f, Kind: New(), Wakes: make(chan event.GenericEvent)}
+	f.r = &group.Controller{Client: f.client, APIReader: f.client, Workload: f, Recorder: events.NewFakeRecorder(0), Quorums: f, Kubeadm: f,
+		Kind: New(), Wakes: make(chan event.GenericEvent)}
 	f.r.Recorder.(*events.FakeRecorder).Events = nil
 	for i := range size {
 		ns := f.name(i)
@@ -281,7 +283,8 @@ func TestFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := runFleet(t, 10)
 		median, worst := all[len(all)/2], all[len(all)-1]
-		t.Logf("%d clusters, %d of which do not answer, 10 workers: the others' steps after %s in the median, %s at worst", fleetSize, fleetAway, median, worst)
+		t.Logf("%d clusters, %d of which do not answer, 10 workers: the others' steps after %s in the median, %s at worst", fleetSize, fleetAway,
+			median, worst)
 		if median > 500*time.Millisecond || worst > 2*time.Second {
 			t.Error("at most 500 ms and 2 s are wanted")
 		}

@@ -104,7 +104,8 @@ func TestLostStatus(t *testing.T) {
 				if !w.scene().Facts.Group.Initialized {
 					t.Errorf("the cluster is not found again: %+v", w.kcp().Status.Plan)
 				}
-				if _, recorded := w.kcp().Annotations[controlplanev1.InitializedAnnotation]; !recorded || !ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
+				if _, recorded := w.kcp().Annotations[controlplanev1.InitializedAnnotation]; !recorded ||
+					!ptr.Deref(w.kcp().Status.Initialization.ControlPlaneInitialized, false) {
 					t.Error("what was found again is not written down")
 				}
 			})

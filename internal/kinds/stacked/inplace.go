@@ -18,7 +18,8 @@ import (
 // Goal implements group.Kind.
 func (*Kind) Goal(t *observe.View) drift.Goal {
 	spec := of(t).Spec
-	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration, spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
+	return drift.NewGoal(spec.Version, spec.KubeadmConfigSpec.ClusterConfiguration,
+		spec.MachineTemplate.Spec.InfrastructureRef).WithKubelets(spec.KubeadmConfigSpec).WithFiles(&spec.KubeadmConfigSpec)
 }
 
 // Desired implements group.Kind.

@@ -92,14 +92,17 @@ func TestUpgradeInPlace(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 		order = append(order, u.Spec.Machine.Name)
-		if u.Spec.KubernetesVersion != "v1.37.0" || u.Spec.NodeType != upgradev1.ControlPlane || ptr.Deref(u.Spec.FirstNodeToBeUpgraded, false) != (n == 0) {
+		if u.Spec.KubernetesVersion != "v1.37.0" || u.Spec.NodeType != upgradev1.ControlPlane ||
+			ptr.Deref(u.Spec.FirstNodeToBeUpgraded, false) != (n == 0) {
 			t.Errorf("%+v", u.Spec)
 		}
-		if c := conditions.Get(w.machine(u.Spec.Machine.Name), clusterv1.MachineUpToDateCondition); c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineUpToDateUpdatingReason {
+		if c := conditions.Get(w.machine(u.Spec.Machine.Name), clusterv1.MachineUpToDateCondition); c.Status != metav1.ConditionFalse ||
+			c.Reason != clusterv1.MachineUpToDateUpdatingReason {
 			t.Errorf("%+v", c)
 		}
 		groups := w.groupUpgrades()
-		if len(groups) != 1 || len(groups[0].Spec.MachinesRequireUpgrade) != 3 || ptr.Deref(groups[0].Status.RequireUpgrade, -1) != int64(3-n) || ptr.Deref(groups[0].Status.Upgraded, -1) != int64(n) ||
+		if len(groups) != 1 || len(groups[0].Spec.MachinesRequireUpgrade) != 3 || ptr.Deref(groups[0].Status.RequireUpgrade, -1) != int64(3-n) ||
+			ptr.Deref(groups[0].Status.Upgraded, -1) != int64(n) ||
 			!metav1.IsControlledBy(u, &groups[0]) || !metav1.IsControlledBy(&groups[0], w.kcp()) {
 			t.Fatalf("%+v", groups)
 		}
@@ -179,7 +182,8 @@ func TestAddonsAfterUpdate(t *testing.T) {
 // TestRecord: afterwards the objects of a machine say what is wanted, whatever of it was changed in place.
 func TestRecord(t *testing.T) {
 	w := grown(t, 1)
-	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-machines"}}); err != nil {
+	if err := w.client.Create(context.Background(),
+		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-machines"}}); err != nil {
 		t.Fatal(err)
 	}
 	m := w.machine("demo-cp-1")
@@ -205,10 +209,12 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	got := config.Spec.ClusterConfiguration
-	if len(got.APIServer.ExtraArgs) != 1 || got.Etcd.Local.ImageTag != "3.6.16-0" || got.EncryptionAlgorithm != bootstrapv1.EncryptionAlgorithmECDSAP256 {
+	if len(got.APIServer.ExtraArgs) != 1 || got.Etcd.Local.ImageTag != "3.6.16-0" ||
+		got.EncryptionAlgorithm != bootstrapv1.EncryptionAlgorithmECDSAP256 {
 		t.Errorf("%+v", got)
 	}
-	if infra.Annotations[clusterv1.TemplateClonedFromNameAnnotation] != "other-machines" || infra.Annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] != "LocalMachineTemplate.infrastructure.cluster.x-k8s.io" {
+	if infra.Annotations[clusterv1.TemplateClonedFromNameAnnotation] != "other-machines" ||
+		infra.Annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] != "LocalMachineTemplate.infrastructure.cluster.x-k8s.io" {
 		t.Errorf("%v", infra.Annotations)
 	}
 	if after := w.machine("demo-cp-1"); after.UID != m.UID || after.Spec.Version != "v1.37.0" {
@@ -225,7 +231,8 @@ func TestKubeletArgs(t *testing.T) {
 		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
 			kcp.Spec.InPlace.Policy = controlplanev1.InPlaceOnly
 			kcp.Spec.KubeadmConfigSpec.InitConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: ptr.To(init)}}
-			kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "max-pods", Value: ptr.To(join)}}
+			kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "max-pods",
+				Value: ptr.To(join)}}
 		})
 	}
 	for _, value := range []string{"2", "3"} {
@@ -237,7 +244,8 @@ func TestKubeletArgs(t *testing.T) {
 			if u.Spec.Machine.Name == "demo-cp-1" {
 				name = "v"
 			}
-			if args := u.Spec.Kubelet.ExtraArgs; len(args) != 1 || args[0].Name != name || *args[0].Value != value || len(u.Spec.Kubelet.RemovedArgs) != 0 {
+			if args := u.Spec.Kubelet.ExtraArgs; len(args) != 1 || args[0].Name != name || *args[0].Value != value ||
+				len(u.Spec.Kubelet.RemovedArgs) != 0 {
 				t.Fatalf("%s: %+v", u.Spec.Machine.Name, u.Spec.Kubelet)
 			}
 			w.endUpgrade(u, upgradev1.Done)
@@ -251,7 +259,8 @@ func TestKubeletArgs(t *testing.T) {
 		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "max-pods", Value: ptr.To("3")}}
 	})
 	w.step()
-	if u := w.underway(); u.Spec.Machine.Name != "demo-cp-1" || len(u.Spec.Kubelet.ExtraArgs) != 0 || !slices.Equal(u.Spec.Kubelet.RemovedArgs, []string{"v"}) {
+	if u := w.underway(); u.Spec.Machine.Name != "demo-cp-1" || len(u.Spec.Kubelet.ExtraArgs) != 0 ||
+		!slices.Equal(u.Spec.Kubelet.RemovedArgs, []string{"v"}) {
 		t.Fatalf("%s: %+v", u.Spec.Machine.Name, u.Spec.Kubelet)
 	}
 	w.endUpgrade(w.underway(), upgradev1.Done)
@@ -259,9 +268,11 @@ func TestKubeletArgs(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
-		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "node-labels", Value: ptr.To("a=b")}}
+		kcp.Spec.KubeadmConfigSpec.JoinConfiguration.NodeRegistration.KubeletExtraArgs = []bootstrapv1.Arg{{Name: "node-labels",
+			Value: ptr.To("a=b")}}
 	})
-	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "kubeletExtraArgs[node-labels]") || !strings.Contains(p.Message, "when it registers") {
+	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "kubeletExtraArgs[node-labels]") ||
+		!strings.Contains(p.Message, "when it registers") {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -274,7 +285,8 @@ func TestFiles(t *testing.T) {
 	set := func(content string) {
 		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
 			kcp.Spec.InPlace.Policy = controlplanev1.InPlaceOnly
-			kcp.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/audit.yaml", Content: content}, {Path: "/etc/other", Content: "stays"}}
+			kcp.Spec.KubeadmConfigSpec.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/audit.yaml", Content: content},
+				{Path: "/etc/other", Content: "stays"}}
 		})
 	}
 	for n, content := range []string{"hunter1", "hunter2"} {
@@ -297,7 +309,8 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.KubeadmConfigSpec.Files = nil })
-	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "files[/etc/kubernetes/audit.yaml]") || !strings.Contains(p.Message, "what was there before") {
+	if p := w.step(); p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "files[/etc/kubernetes/audit.yaml]") ||
+		!strings.Contains(p.Message, "what was there before") {
 		t.Fatalf("%+v", p)
 	}
 }
@@ -338,7 +351,8 @@ func TestFilesInDoubt(t *testing.T) {
 // TestTemplateOnly: where only the template of the infrastructure is another one, nothing is done on a node.
 func TestTemplateOnly(t *testing.T) {
 	w := grown(t, 3)
-	if err := w.client.Create(context.Background(), &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-machines"}}); err != nil {
+	if err := w.client.Create(context.Background(),
+		&infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other-machines"}}); err != nil {
 		t.Fatal(err)
 	}
 	before := w.machineNames()
@@ -360,7 +374,8 @@ func TestCannotUpdateInPlace(t *testing.T) {
 		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.APIServer.CertSANs = []string{"example.com"}
 	})
 	p := w.step()
-	if p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "spec.kubeadmConfigSpec.clusterConfiguration.apiServer.certSANs") || len(w.groupUpgrades()) != 0 {
+	if p.Reason != "CannotUpdateInPlace" || !strings.Contains(p.Message, "spec.kubeadmConfigSpec.clusterConfiguration.apiServer.certSANs") ||
+		len(w.groupUpgrades()) != 0 {
 		t.Errorf("%+v", p)
 	}
 	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
@@ -406,7 +421,8 @@ func TestUpdateFails(t *testing.T) {
 	if p := w.step(); p.Reason != "UpdateFailed" || !strings.Contains(p.Message, "its message") || len(w.upgrades()) != 1 {
 		t.Fatalf("%+v", p)
 	}
-	if group := w.groupUpgrades()[0]; len(group.Status.Failures) != 1 || group.Status.Failures[0].Machine != u.Spec.Machine.Name || !conditions.IsFalse(&group, upgradev1.Progressing) {
+	if group := w.groupUpgrades()[0]; len(group.Status.Failures) != 1 || group.Status.Failures[0].Machine != u.Spec.Machine.Name ||
+		!conditions.IsFalse(&group, upgradev1.Progressing) {
 		t.Errorf("%+v", group.Status)
 	}
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = "v1.36.3" })
@@ -466,7 +482,8 @@ func TestSecondVersion(t *testing.T) {
 	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "demo-cp-1"}, config); err != nil {
 		t.Fatal(err)
 	}
-	if got := *config.Spec.ClusterConfiguration.APIServer.ExtraArgs[0].Value; w.machine("demo-cp-1").Spec.Version != "v1.37.0" || got != "2" || second.Spec.KubernetesVersion != "v1.37.1" {
+	if got := *config.Spec.ClusterConfiguration.APIServer.ExtraArgs[0].Value; w.machine("demo-cp-1").Spec.Version != "v1.37.0" || got != "2" ||
+		second.Spec.KubernetesVersion != "v1.37.1" {
 		t.Errorf("recorded %s and %s, then %+v", w.machine("demo-cp-1").Spec.Version, got, second.Spec)
 	}
 	w.endUpgrade(second, upgradev1.Done)
@@ -499,8 +516,10 @@ func TestBackAndForth(t *testing.T) {
 // TestUpgradeByHand: what a person upgraded by a NodeUpgrade of their own is recorded, as far as that says what it was.
 func TestUpgradeByHand(t *testing.T) {
 	w := grown(t, 1)
-	u := &upgradev1.NodeUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
-	u.Spec = upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "demo-cp-1"}, KubernetesVersion: "v1.36.4", NodeType: upgradev1.ControlPlane}
+	u := &upgradev1.NodeUpgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	u.Spec = upgradev1.NodeUpgradeSpec{Machine: upgradev1.MachineReference{Name: "demo-cp-1"}, KubernetesVersion: "v1.36.4",
+		NodeType: upgradev1.ControlPlane}
 	if err := w.client.Create(context.Background(), u); err != nil {
 		t.Fatal(err)
 	}
@@ -518,7 +537,8 @@ func TestUpgradeByHand(t *testing.T) {
 func TestExternal(t *testing.T) {
 	w := grown(t, 1)
 	w.change(inPlacePolicy(controlplanev1.InPlaceExternal))
-	if p := w.step(); p.Reason != "UpdatedElsewhere" || w.kcp().Annotations[upgradev1.NeededAnnotation] != "v1.37.0" || len(w.groupUpgrades()) != 0 {
+	if p := w.step(); p.Reason != "UpdatedElsewhere" || w.kcp().Annotations[upgradev1.NeededAnnotation] != "v1.37.0" ||
+		len(w.groupUpgrades()) != 0 {
 		t.Fatalf("%+v, %v", p, w.kcp().Annotations)
 	}
 	m := w.machine("demo-cp-1")
@@ -575,7 +595,8 @@ func TestChangedNode(t *testing.T) {
 	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
 	w.step()
 	u := w.underway()
-	u.Status.Conditions = append(u.Status.Conditions, metav1.Condition{Type: string(steps.Swap), Status: metav1.ConditionTrue, Reason: upgradev1.Done, LastTransitionTime: metav1.Now()})
+	u.Status.Conditions = append(u.Status.Conditions, metav1.Condition{Type: string(steps.Swap), Status: metav1.ConditionTrue,
+		Reason: upgradev1.Done, LastTransitionTime: metav1.Now()})
 	w.endUpgrade(u, upgradev1.Failed)
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Version = "v1.36.3" })
 	if p := w.step(); p.Step != string(plan.Wait) || p.Reason != "UpdateFailed" || len(w.upgrades()) != 1 {
@@ -590,11 +611,13 @@ func TestPausedByStranger(t *testing.T) {
 	w.change(inPlacePolicy(controlplanev1.InPlacePreferred))
 	stranger := &upgradev1.ControlPlaneUpgrade{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: kcpKey.Namespace, Name: "stranger", Labels: map[string]string{clusterv1.ClusterNameLabel: w.machine("demo-cp-1").Spec.ClusterName},
+			Namespace: kcpKey.Namespace, Name: "stranger",
+			Labels:      map[string]string{clusterv1.ClusterNameLabel: w.machine("demo-cp-1").Spec.ClusterName},
 			Annotations: map[string]string{clusterv1.PausedAnnotation: ""},
 		},
 		Spec: upgradev1.ControlPlaneUpgradeSpec{
-			ControlPlane:      clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: kcpKey.Name},
+			ControlPlane: clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane",
+				Name: kcpKey.Name},
 			KubernetesVersion: "v1.37.0", MachinesRequireUpgrade: []upgradev1.MachineReference{{Name: "demo-cp-1"}},
 		},
 	}

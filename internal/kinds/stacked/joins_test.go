@@ -53,7 +53,8 @@ func TestCannotJoin(t *testing.T) {
 		{"a pod on an earlier Node of that name", func(s *group.Turn) {
 			s.Inside.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Node", Name: "m1", UID: "earlier"}}
 		}, ""},
-		{"its member was removed", func(s *group.Turn) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] }, "its etcd member 1 was removed"},
+		{"its member was removed", func(s *group.Turn) { removed(s, "1"); s.Survey.Members = s.Survey.Members[1:] },
+			"its etcd member 1 was removed"},
 		{"its member was to be removed, and is still there", func(s *group.Turn) { removed(s, "1") }, ""},
 		{"it was removed, and nobody tells", func(s *group.Turn) { removed(s, "1"); s.Survey.Members, s.Survey.Known = nil, false }, ""},
 		{"it was removed, and the members disagree", func(s *group.Turn) {
@@ -141,7 +142,8 @@ func TestRemovalOfAMachineThatChanges(t *testing.T) {
 	}
 	w.terminate("demo-cp-2")
 	w.forgetEtcd()
-	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+		opts ...client.PatchOption) error {
 		if o.GetName() == "demo-cp-2" {
 			m := &clusterv1.Machine{}
 			if err := w.client.Get(ctx, client.ObjectKeyFromObject(o), m); err != nil {
@@ -194,7 +196,8 @@ func TestBootstrapIsWithdrawn(t *testing.T) {
 			if got := facts[at].CannotJoin; (got == "") != data {
 				t.Errorf("it cannot join because %q", got)
 			}
-			if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "demo-cp-3"}, &bootstrapv1.KubeadmConfig{}); err != nil {
+			if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: "demo-cp-3"},
+				&bootstrapv1.KubeadmConfig{}); err != nil {
 				t.Errorf("that of the machine that stays: %v", err)
 			}
 		})
@@ -204,7 +207,8 @@ func TestBootstrapIsWithdrawn(t *testing.T) {
 // TestHiccupOfTheProvider: a running machine is no failed one because its provider was throttled.
 func TestHiccupOfTheProvider(t *testing.T) {
 	w := grown(t, 3)
-	w.judged("demo-cp-2", metav1.Condition{Type: "InfrastructureReady", Status: metav1.ConditionFalse, Reason: "InstanceRefreshFailed", Message: "throttled"})
+	w.judged("demo-cp-2", metav1.Condition{Type: "InfrastructureReady", Status: metav1.ConditionFalse, Reason: "InstanceRefreshFailed",
+		Message: "throttled"})
 	if p := w.settle(); p.Step != string(plan.Nothing) {
 		t.Errorf("decided %+v", p)
 	}

@@ -221,7 +221,8 @@ func (*Kind) Conditions(t *observe.View) []metav1.Condition {
 	}
 	kind := upstream.KubeadmControlPlaneCertificatesAvailableCondition
 	if len(t.Lacking) > 0 {
-		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason, strings.Join(t.Lacking, "; "))}
+		return []metav1.Condition{observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneCertificatesNotAvailableReason,
+			strings.Join(t.Lacking, "; "))}
 	}
 	return []metav1.Condition{observe.Condition(kind, metav1.ConditionTrue, upstream.KubeadmControlPlaneCertificatesAvailableReason, "")}
 }
@@ -230,7 +231,8 @@ func (*Kind) Conditions(t *observe.View) []metav1.Condition {
 func (*Kind) Describe(t *observe.View, object observe.Object) {
 	kcp := object.(*controlplanev1.KubeadmControlPlane)
 	if last := t.LastRemediation(); last != nil {
-		kcp.Status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp, RetryCount: ptr.To(int32(last.Retries))}
+		kcp.Status.LastRemediation = upstream.LastRemediationStatus{Machine: last.Machine, Time: last.Timestamp,
+			RetryCount: ptr.To(int32(last.Retries))}
 	}
 	describeExpiry(t, &kcp.Status)
 	describeDeprecated(kcp)
@@ -286,7 +288,8 @@ func (*Kind) ReadBootstrap(ctx context.Context, t *observe.Observer, m *observe.
 // none, and the API server has no KubeadmConfig for it. A cache may not show it yet.
 func checkConfigGone(ctx context.Context, t *observe.Observer, m *observe.Machine) error {
 	ref := m.Spec.Bootstrap.ConfigRef
-	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
+	if m.DeletionTimestamp.IsZero() || m.Spec.Bootstrap.DataSecretName != nil || ref.Kind != "KubeadmConfig" ||
+		ref.APIGroup != bootstrapv1.GroupVersion.Group {
 		return nil
 	}
 	err := t.APIReader.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, &bootstrapv1.KubeadmConfig{})

@@ -25,7 +25,8 @@ func TestPermissionsComeFirst(t *testing.T) {
 	w.permissions, w.config = missing, "kubernetesVersion v1.36.3, v1.37.0 wanted"
 	w.change(upgrade)
 	w.turn()
-	if heard := strings.Join(w.heard(), "\n"); !strings.Contains(heard, "PermissionsMissing WritePermissions") || !strings.Contains(heard, missing) || len(w.machines()) != 3 {
+	if heard := strings.Join(w.heard(), "\n"); !strings.Contains(heard, "PermissionsMissing WritePermissions") ||
+		!strings.Contains(heard, missing) || len(w.machines()) != 3 {
 		t.Errorf("the first step is %q", heard)
 	}
 	if p := w.live(); p.Step != string(plan.Nothing) || w.permissions != "" || w.config != "" {

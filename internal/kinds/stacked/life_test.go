@@ -90,7 +90,8 @@ func TestDeletedWhileInitialising(t *testing.T) {
 func TestQuorumKeptForWorkers(t *testing.T) {
 	w := grown(t, 3)
 	ctx := context.Background()
-	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 	if err := w.client.Create(ctx, worker); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +154,8 @@ func (w *world) shrink(machines int) {
 func (w *world) end() {
 	w.t.Helper()
 	ctx := context.Background()
-	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 	worker.Spec.ClusterName = "demo"
 	if err := w.client.Create(ctx, worker); err != nil {
 		w.t.Fatal(err)

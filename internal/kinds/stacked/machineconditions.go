@@ -70,7 +70,8 @@ func nodeCondition(t *observe.View, m *observe.Machine) metav1.Condition {
 	kind := upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsSetCondition
 	node := m.Node
 	if m.Facts.Deleting && node == nil {
-		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason, "Machine is deleting")
+		return observe.Condition(kind, metav1.ConditionFalse, upstream.KubeadmControlPlaneMachineNodeKubeadmLabelsAndTaintsDeletingReason,
+			"Machine is deleting")
 	}
 	if reason, why := t.Blind(m); why != "" {
 		return observe.Condition(kind, metav1.ConditionUnknown, reason, why)

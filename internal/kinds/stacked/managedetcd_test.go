@@ -30,7 +30,8 @@ func onEtcd(replicas int32) *controlplanev1.KubeadmControlPlane {
 // etcdSays lets the object that keeps the etcd say this in its status, and nothing that was read before be believed.
 func (w *world) etcdSays(status map[string]any) {
 	w.t.Helper()
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd", "metadata": map[string]any{"namespace": "default", "name": "data"}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd",
+		"metadata": map[string]any{"namespace": "default", "name": "data"}}}
 	err := w.client.Get(context.Background(), client.ObjectKeyFromObject(o), o)
 	o.Object["status"] = status
 	switch {
@@ -50,7 +51,8 @@ func (w *world) etcdSays(status map[string]any) {
 // etcdGeneration is that of the spec of the object that keeps the etcd.
 func (w *world) etcdGeneration(n int64) {
 	w.t.Helper()
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd", "metadata": map[string]any{"namespace": "default", "name": "data"}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd",
+		"metadata": map[string]any{"namespace": "default", "name": "data"}}}
 	if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(o), o); err != nil {
 		w.t.Fatal(err)
 	}
@@ -70,13 +72,16 @@ func (w *world) lookAgain() {
 func (w *world) giveEtcdCertificates() {
 	w.t.Helper()
 	other := newWorld(w.t)
-	if _, err := certs.Generate(context.Background(), other.client, testCluster(), &bootstrapv1.ClusterConfiguration{}, authorities, controllerRef(testKCP(1))); err != nil {
+	if _, err := certs.Generate(context.Background(), other.client, testCluster(), &bootstrapv1.ClusterConfiguration{}, authorities,
+		controllerRef(testKCP(1))); err != nil {
 		w.t.Fatal(err)
 	}
 	pair := other.secret("demo-etcd").Data
 	for name, data := range map[string]map[string][]byte{"demo-etcd": {"tls.crt": pair["tls.crt"]}, "demo-apiserver-etcd-client": pair} {
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
-		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "etcd.cluster.x-k8s.io/v1alpha1", Kind: "GivenEtcd", Name: "data", UID: "etcd-uid", Controller: new(true)}}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "etcd.cluster.x-k8s.io/v1alpha1", Kind: "GivenEtcd", Name: "data",
+			UID: "etcd-uid", Controller: new(true)}}
 		if err := w.client.Create(context.Background(), s); err != nil {
 			w.t.Fatal(err)
 		}
@@ -124,11 +129,13 @@ func TestWaitsForEtcd(t *testing.T) {
 	}{
 		{nil, "spec.managedExternalEtcdRef: GivenEtcd data does not exist"},
 		{map[string]any{}, "spec.managedExternalEtcdRef: GivenEtcd data is not ready: status.ready is not true"},
-		{map[string]any{"ready": false, "endpoints": twoEndpoints, "plan": map[string]any{"message": "1 of 3 machines are there"}}, "GivenEtcd data is not ready: 1 of 3 machines are there"},
+		{map[string]any{"ready": false, "endpoints": twoEndpoints, "plan": map[string]any{"message": "1 of 3 machines are there"}},
+			"GivenEtcd data is not ready: 1 of 3 machines are there"},
 		{map[string]any{"ready": "true", "endpoints": twoEndpoints}, "GivenEtcd data is not ready"},
 		{map[string]any{"ready": true}, "GivenEtcd data names no endpoints in status.endpoints"},
 		{map[string]any{"ready": true, "endpoints": " , "}, "GivenEtcd data names no endpoints in status.endpoints"},
-		{map[string]any{"ready": true, "endpoints": strings.Repeat("https://10.0.0.1:2379,", 51)}, "GivenEtcd data names 51 endpoints in status.endpoints: at most 50 can be used"},
+		{map[string]any{"ready": true, "endpoints": strings.Repeat("https://10.0.0.1:2379,", 51)},
+			"GivenEtcd data names 51 endpoints in status.endpoints: at most 50 can be used"},
 	} {
 		if row.status != nil {
 			w.etcdSays(row.status)
@@ -138,14 +145,17 @@ func TestWaitsForEtcd(t *testing.T) {
 		}
 	}
 	w.etcdSays(map[string]any{"ready": true, "endpoints": twoEndpoints})
-	if p := w.settle(); p.Reason != "GivenCertificatesMissing" || !strings.Contains(p.Message, "apiserver-etcd-client") || len(w.machineNames()) > 0 {
+	if p := w.settle(); p.Reason != "GivenCertificatesMissing" || !strings.Contains(p.Message, "apiserver-etcd-client") ||
+		len(w.machineNames()) > 0 {
 		t.Errorf("without certificates: %+v", p)
 	}
 	w.giveEtcdCertificates()
 	w.settle()
 	want := bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379", "https://10.0.0.2:2379"},
-		CAFile: "/etc/kubernetes/pki/etcd/ca.crt", CertFile: "/etc/kubernetes/pki/apiserver-etcd-client.crt", KeyFile: "/etc/kubernetes/pki/apiserver-etcd-client.key"}
-	if got := w.external("demo-cp-1"); !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile || got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
+		CAFile: "/etc/kubernetes/pki/etcd/ca.crt", CertFile: "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+		KeyFile: "/etc/kubernetes/pki/apiserver-etcd-client.key"}
+	if got := w.external("demo-cp-1"); !slices.Equal(got.Endpoints, want.Endpoints) || got.CAFile != want.CAFile ||
+		got.CertFile != want.CertFile || got.KeyFile != want.KeyFile {
 		t.Errorf("its etcd is %+v", got)
 	}
 	if s := w.secret("demo-etcd"); len(s.Data["tls.key"]) > 0 || metav1.GetControllerOf(s).Kind != "GivenEtcd" {
@@ -188,7 +198,8 @@ func TestEndpointsChange(t *testing.T) {
 
 // TestEtcdGoesFirst: of two rollouts that are asked for at once that of etcd goes first, unless it does not go on by itself.
 func TestEtcdGoesFirst(t *testing.T) {
-	rolling := []any{map[string]any{"type": "RollingOut", "status": "True", "message": "2 of 3 machines are not up to date:\n* demo-etcd-1: version"}}
+	rolling := []any{map[string]any{"type": "RollingOut", "status": "True", "message": "2 of 3 machines are not up to date:\n* " +
+		"demo-etcd-1: version"}}
 	status := func(change map[string]any) map[string]any {
 		s := map[string]any{"ready": true, "endpoints": twoEndpoints, "conditions": rolling, "plan": map[string]any{"rule": "roll out"}}
 		maps.Copy(s, change)
@@ -200,10 +211,13 @@ func TestEtcdGoesFirst(t *testing.T) {
 		waits  string
 	}{
 		{"it rolls out", status(nil), "GivenEtcd data replaces its machines first: 2 of 3 machines are not up to date"},
-		{"it has not seen its spec", status(map[string]any{"conditions": nil, "observedGeneration": int64(0)}), "GivenEtcd data has not seen its newest spec: it goes first"},
-		{"it waits for the control plane", status(map[string]any{"plan": map[string]any{"rule": "refuse", "reason": "EndpointsNotFollowed"}}), ""},
+		{"it has not seen its spec", status(map[string]any{"conditions": nil, "observedGeneration": int64(0)}),
+			"GivenEtcd data has not seen its newest spec: it goes first"},
+		{"it waits for the control plane", status(map[string]any{"plan": map[string]any{"rule": "refuse", "reason": "EndpointsNotFollowed"}}),
+			""},
 		{"a person holds it", status(map[string]any{"plan": map[string]any{"rule": "hold"}}), ""},
-		{"it rests", status(map[string]any{"conditions": []any{map[string]any{"type": "RollingOut", "status": "False"}}, "observedGeneration": int64(1)}), ""},
+		{"it rests", status(map[string]any{"conditions": []any{map[string]any{"type": "RollingOut", "status": "False"}},
+			"observedGeneration": int64(1)}), ""},
 		{"it tells nothing of it", map[string]any{"ready": true, "endpoints": twoEndpoints}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -247,7 +261,8 @@ func TestEtcdReadInEachTurn(t *testing.T) {
 func TestEtcdUnreadable(t *testing.T) {
 	w := newWorld(t, testCluster(), onEtcd(1))
 	p := w.settle()
-	if p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "spec.managedExternalEtcdRef") || !strings.Contains(p.Message, `there is no CustomResourceDefinition`) {
+	if p.Reason != "EtcdNotReady" || !strings.Contains(p.Message, "spec.managedExternalEtcdRef") ||
+		!strings.Contains(p.Message, `there is no CustomResourceDefinition`) {
 		t.Errorf("%+v", p)
 	}
 }
@@ -266,7 +281,8 @@ func TestEtcdNamedByCluster(t *testing.T) {
 func TestUsersSpecStays(t *testing.T) {
 	kcp := onEtcd(1)
 	made := withEtcd(kcp, []string{"https://etcd.example:2379"})
-	if kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() || !made.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() {
+	if kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() ||
+		!made.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined() {
 		t.Error("the endpoints were written into the user's spec, or nowhere")
 	}
 	if plain := testKCP(1); withEtcd(plain, []string{"https://etcd.example:2379"}) != plain {
@@ -278,7 +294,8 @@ func TestUsersSpecStays(t *testing.T) {
 func TestEtcdOfAnotherCluster(t *testing.T) {
 	w := newWorld(t, testCluster(), onEtcd(1), crd("givenetcds.etcd.example"))
 	w.etcdSays(map[string]any{"ready": true, "endpoints": "https://10.0.0.1:2379"})
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd", "metadata": map[string]any{"namespace": "default", "name": "data"}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "etcd.example/v1alpha1", "kind": "GivenEtcd",
+		"metadata": map[string]any{"namespace": "default", "name": "data"}}}
 	w.giveEtcdCertificates()
 	for about, change := range map[string]func(){
 		"label": func() { o.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "another"}) },

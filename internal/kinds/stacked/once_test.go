@@ -108,7 +108,8 @@ func serveManaged(t *testing.T, w *world, r *rounds) *managed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig", Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "demo"}},
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig",
+		Labels: map[string]string{"cluster.x-k8s.io/cluster-name": "demo"}},
 		Data: map[string][]byte{"value": raw}}
 	if err := client.IgnoreNotFound(w.client.Delete(t.Context(), secret.DeepCopy())); err != nil {
 		t.Fatal(err)

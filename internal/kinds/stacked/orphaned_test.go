@@ -73,6 +73,7 @@ func TestFinishAsksTheServer(t *testing.T) {
 		}
 	}
 	if w.kcp() != nil || machine.HasHook(w.machine("demo-cp-1")) {
-		t.Errorf("the control plane is %v, and its machine, which has no labels, has the hook: %v", w.kcp(), machine.HasHook(w.machine("demo-cp-1")))
+		t.Errorf("the control plane is %v, and its machine, which has no labels, has the hook: %v", w.kcp(),
+			machine.HasHook(w.machine("demo-cp-1")))
 	}
 }

@@ -22,10 +22,12 @@ func TestTopologyPending(t *testing.T) {
 	}{
 		{"no topology", []string{"m1"}, "v1.36.3", "", "", ""},
 		{"the same version", []string{"m1"}, "v1.36.3", "v1.36.3", "", ""},
-		{"a newer one is on its way", []string{"m1"}, "v1.36.3", "v1.37.0", "", "TopologyPending: spec.version is v1.36.3, and the topology of cluster demo brings v1.37.0 next"},
+		{"a newer one is on its way", []string{"m1"}, "v1.36.3", "v1.37.0", "",
+			"TopologyPending: spec.version is v1.36.3, and the topology of cluster demo brings v1.37.0 next"},
 		{"a first machine is made", nil, "v1.36.3", "v1.37.0", "", ""},
 		{"a step between has arrived", []string{"m1"}, "v1.36.3", "v1.38.0", "v1.36.3", ""},
-		{"the step between is on its way", []string{"m1"}, "v1.36.3", "v1.38.0", "v1.37.0", "TopologyPending: spec.version is v1.36.3, and the topology of cluster demo brings v1.37.0 next"},
+		{"the step between is on its way", []string{"m1"}, "v1.36.3", "v1.38.0", "v1.37.0",
+			"TopologyPending: spec.version is v1.36.3, and the topology of cluster demo brings v1.37.0 next"},
 		{"the last step has arrived, its note not", []string{"m1"}, "v1.36.3", "v1.36.3", "v1.35.4", ""},
 	}
 	for _, test := range tests {
@@ -89,11 +91,13 @@ func TestUpdating(t *testing.T) {
 		{"nothing", nil, nil, ""},
 		{"just begun", map[string]string{clusterv1.UpdateInProgressAnnotation: ""}, nil, "an in-place update is in progress"},
 		{"the extension is asked", map[string]string{clusterv1.UpdateInProgressAnnotation: "", runtimev1.PendingHooksAnnotation: "UpdateMachine"},
-			&metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionTrue, Message: "ext: installing\nkubelet"}, "ext: installing; kubelet"},
+			&metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionTrue, Message: "ext: installing\nkubelet"},
+			"ext: installing; kubelet"},
 		{"about to end", map[string]string{runtimev1.PendingHooksAnnotation: "Other,UpdateMachine"}, nil, "an in-place update is in progress"},
 		{"another hook", map[string]string{runtimev1.PendingHooksAnnotation: "Other"}, nil, ""},
 		{"an old condition", map[string]string{clusterv1.UpdateInProgressAnnotation: ""},
-			&metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionFalse, Message: "x"}, "an in-place update is in progress"},
+			&metav1.Condition{Type: clusterv1.MachineUpdatingCondition, Status: metav1.ConditionFalse, Message: "x"},
+			"an in-place update is in progress"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

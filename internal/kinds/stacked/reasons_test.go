@@ -16,7 +16,8 @@ func TestUpstreamsReasons(t *testing.T) {
 	}
 	s = fine()
 	of(s.View).DeletionTimestamp = &longAgo
-	if got := told(reported(renewed(s)).Conditions(waiting, errors.New("refused")), "Deleting"); got != "True InternalError: the reason to wait; the last try failed: refused" {
+	if got := told(reported(renewed(s)).Conditions(waiting, errors.New("refused")), "Deleting"); got != "True InternalError: the reason to "+
+		"wait; the last try failed: refused" {
 		t.Errorf("Deleting is %s", got)
 	}
 }

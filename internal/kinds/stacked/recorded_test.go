@@ -27,7 +27,8 @@ func (w *world) keep(name string) {
 		w.t.Fatalf("not at rest: %+v", p)
 	}
 	folder := cmp.Or(os.Getenv(releases.Environment), w.t.TempDir())
-	if err := releases.Record(w.t.Context(), w.client, folder, name, "internal/kinds/stacked "+w.t.Name()+", in memory", clusterKey); err != nil {
+	if err := releases.Record(w.t.Context(), w.client, folder, name, "internal/kinds/stacked "+w.t.Name()+", in memory",
+		clusterKey); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -55,11 +56,13 @@ func TestRecorded(t *testing.T) {
 			s.MachineTemplate.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(int32(60))
 			s.MachineTemplate.Spec.Deletion.NodeDeletionTimeoutSeconds = ptr.To(int32(20))
 			s.MachineTemplate.Spec.Deletion.NodeVolumeDetachTimeoutSeconds = ptr.To(int32(30))
-			s.MachineTemplate.Spec.Taints = []clusterv1.MachineTaint{{Key: "mine", Value: "yes", Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationAlways}}
+			s.MachineTemplate.Spec.Taints = []clusterv1.MachineTaint{{Key: "mine", Value: "yes", Effect: corev1.TaintEffectNoSchedule,
+				Propagation: clusterv1.MachineTaintPropagationAlways}}
 		},
 		"kubeadm-configured": func(s *controlplanev1.KubeadmControlPlaneSpec) {
 			c := &s.KubeadmConfigSpec
-			c.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: ptr.To("2")}, {Name: "audit-log-maxage", Value: ptr.To("7")}}
+			c.ClusterConfiguration.APIServer.ExtraArgs = []bootstrapv1.Arg{{Name: "v", Value: ptr.To("2")},
+				{Name: "audit-log-maxage", Value: ptr.To("7")}}
 			c.ClusterConfiguration.APIServer.CertSANs = []string{"demo.example.org"}
 			c.ClusterConfiguration.Etcd.Local.ExtraArgs = []bootstrapv1.Arg{{Name: "quota-backend-bytes", Value: ptr.To("4294967296")}}
 			c.ClusterConfiguration.FeatureGates = map[string]bool{"ControlPlaneKubeletLocalMode": true}
@@ -120,7 +123,8 @@ func TestRecordedChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.Spec.Format = bootstrapv1.CloudConfig
-		for _, n := range []*bootstrapv1.NodeRegistrationOptions{&config.Spec.InitConfiguration.NodeRegistration, &config.Spec.JoinConfiguration.NodeRegistration} {
+		for _, n := range []*bootstrapv1.NodeRegistrationOptions{&config.Spec.InitConfiguration.NodeRegistration,
+			&config.Spec.JoinConfiguration.NodeRegistration} {
 			n.ImagePullPolicy, n.ImagePullSerial = "IfNotPresent", ptr.To(true)
 		}
 		if err := w.client.Update(t.Context(), config); err != nil {

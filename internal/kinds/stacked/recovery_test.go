@@ -96,7 +96,8 @@ func recoversBySeed(t *testing.T, w *world) {
 	for _, name := range old {
 		m := w.machine(name)
 		_, drains := m.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]
-		if m.DeletionTimestamp.IsZero() || len(m.Annotations) == 0 || !drains || strings.Contains(strings.Join(keys(m.Annotations), " "), "pre-terminate") {
+		if m.DeletionTimestamp.IsZero() || len(m.Annotations) == 0 || !drains || strings.Contains(strings.Join(keys(m.Annotations), " "),
+			"pre-terminate") {
 			t.Errorf("%s: deleted %v, %v", name, m.DeletionTimestamp, m.Annotations)
 		}
 	}
@@ -139,11 +140,13 @@ func (w *world) isSeeded(r *backupv1alpha1.EtcdRecovery, name string) {
 	if err := w.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: name}, data); err != nil {
 		w.t.Fatal(err)
 	}
-	if m.Annotations[backupv1alpha1.SeededByAnnotation] != string(r.UID) || m.Spec.Bootstrap.DataSecretName == nil || *m.Spec.Bootstrap.DataSecretName != name {
+	if m.Annotations[backupv1alpha1.SeededByAnnotation] != string(r.UID) || m.Spec.Bootstrap.DataSecretName == nil ||
+		*m.Spec.Bootstrap.DataSecretName != name {
 		w.t.Errorf("Machine %s: %v, %+v", name, m.Annotations, m.Spec.Bootstrap)
 	}
 	for _, part := range []string{
-		"kubeadm init --config", "--bump-revision 1000000000 --mark-compacted", "Bearer " + observe.SeedSource{Token: seedToken}.TokenOf(name), "abcd", "172.29.0.1:9445", "/etc/kubernetes/pki/etcd/ca.key",
+		"kubeadm init --config", "--bump-revision 1000000000 --mark-compacted", "Bearer " + observe.SeedSource{Token: seedToken}.TokenOf(name),
+		"abcd", "172.29.0.1:9445", "/etc/kubernetes/pki/etcd/ca.key",
 		"DirAvailable--var-lib-etcd", name + "-" + string(r.UID), "controlPlaneEndpoint: 172.30.0.10:6443",
 	} {
 		if !strings.Contains(string(data.Data["value"]), part) {

@@ -51,9 +51,11 @@ func (w *world) annotated(name, key string, on bool) {
 }
 
 var (
-	brokenVerdict  = metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "UnhealthyNode", Message: "x"}
+	brokenVerdict = metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse,
+		Reason: "UnhealthyNode", Message: "x"}
 	healthyVerdict = metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Succeeded"}
-	handedOver     = metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "WaitingForRemediation"}
+	handedOver     = metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason: "WaitingForRemediation"}
 )
 
 // TestRecoveredMachineIsHandedBack: a machine that was handed over, and recovered before anything was
@@ -149,8 +151,10 @@ func TestRepairEnds(t *testing.T) {
 	w.use(w.client)
 	w.settle()
 	kcp := w.kcp()
-	if _, left := kcp.Annotations[upstream.RemediationInProgressAnnotation]; left || !conditions.IsFalse(kcp, upstream.KubeadmControlPlaneRemediatingCondition) {
-		t.Errorf("machines %v, and still %q: %+v", w.machineNames(), kcp.Annotations[upstream.RemediationInProgressAnnotation], conditions.Get(kcp, upstream.KubeadmControlPlaneRemediatingCondition))
+	if _, left := kcp.Annotations[upstream.RemediationInProgressAnnotation]; left ||
+		!conditions.IsFalse(kcp, upstream.KubeadmControlPlaneRemediatingCondition) {
+		t.Errorf("machines %v, and still %q: %+v", w.machineNames(), kcp.Annotations[upstream.RemediationInProgressAnnotation],
+			conditions.Get(kcp, upstream.KubeadmControlPlaneRemediatingCondition))
 	}
 	if kcp.Status.LastRemediation.Machine != "demo-cp-2" {
 		t.Errorf("the last remediation is %+v", kcp.Status.LastRemediation)
@@ -183,7 +187,8 @@ func TestOwnerRemediatedReasons(t *testing.T) {
 	w.annotated("demo-cp-1", clusterv1.RemediateMachineAnnotation, true)
 	w.view.Nodes[0].Status.Conditions[0].Status = corev1.ConditionTrue
 	w.settle()
-	if got := conditions.GetReason(w.machine("demo-cp-1"), clusterv1.MachineOwnerRemediatedCondition); got != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason {
+	if got := conditions.GetReason(w.machine("demo-cp-1"),
+		clusterv1.MachineOwnerRemediatedCondition); got != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason {
 		t.Errorf("of the only machine there is it says %s", got)
 	}
 }

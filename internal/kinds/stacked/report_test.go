@@ -39,7 +39,8 @@ type requests struct{ n atomic.Int64 }
 
 func (q *requests) cached(o any) bool {
 	switch o.(type) {
-	case *upgradev1.NodeUpgradeList, *upgradev1.ControlPlaneUpgradeList, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster, *clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
+	case *upgradev1.NodeUpgradeList, *upgradev1.ControlPlaneUpgradeList, *controlplanev1.KubeadmControlPlane, *clusterv1.Cluster,
+		*clusterv1.MachineList, *bootstrapv1.KubeadmConfigList, *metav1.PartialObjectMetadata,
 		*bootstrapv1.KubeadmConfig, *clusterv1.MachineHealthCheck, *unstructured.Unstructured, *unstructured.UnstructuredList:
 		return true
 	}
@@ -68,7 +69,8 @@ func (q *requests) funcs(direct bool) interceptor.Funcs {
 			q.n.Add(1)
 			return c.Patch(ctx, o, p, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			q.n.Add(1)
 			return c.SubResource(sub).Patch(ctx, o, p, options...)
 		},
@@ -168,7 +170,8 @@ func TestStatus(t *testing.T) {
 	}
 	w.settle()
 	s := w.kcp().Status
-	for name, got := range map[string]*int32{"replicas": s.Replicas, "readyReplicas": s.ReadyReplicas, "upToDateReplicas": s.UpToDateReplicas} {
+	for name, got := range map[string]*int32{"replicas": s.Replicas, "readyReplicas": s.ReadyReplicas,
+		"upToDateReplicas": s.UpToDateReplicas} {
 		if ptr.Deref(got, -1) != 3 {
 			t.Errorf("%s is %v, want 3", name, ptr.Deref(got, -1))
 		}
@@ -176,7 +179,8 @@ func TestStatus(t *testing.T) {
 	if ptr.Deref(s.AvailableReplicas, -1) != 2 {
 		t.Errorf("availableReplicas is %v, want 2", ptr.Deref(s.AvailableReplicas, -1))
 	}
-	if s.Selector != "cluster.x-k8s.io/cluster-name=demo,cluster.x-k8s.io/control-plane=" || s.ObservedGeneration != 1 || len(s.Versions) != 1 {
+	if s.Selector != "cluster.x-k8s.io/cluster-name=demo,cluster.x-k8s.io/control-plane=" || s.ObservedGeneration != 1 ||
+		len(s.Versions) != 1 {
 		t.Errorf("selector %q, generation %d, versions %v", s.Selector, s.ObservedGeneration, s.Versions)
 	}
 	if s.Plan.Step != "Nothing" || s.Plan.Rule == "" || s.Plan.Reason == "" || s.Plan.Message == "" {
@@ -217,13 +221,17 @@ func TestFailure(t *testing.T) {
 	w := newWorld(t, testCluster(), testKCP(1))
 	w.provide()
 	broken := errors.New("the infrastructure provider is away")
-	w.intercept(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return broken }})
+	w.intercept(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object,
+		...client.CreateOption) error {
+		return broken
+	}})
 	for range 3 {
 		if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); !errors.Is(err, broken) {
 			t.Fatalf("error is %v", err)
 		}
 	}
-	if p := w.kcp().Status.Plan; p.Reason != "Initializing" || !strings.Contains(p.Message, "the last try failed: creating LocalMachine demo-cp-1: the infrastructure provider is away") {
+	if p := w.kcp().Status.Plan; p.Reason != "Initializing" ||
+		!strings.Contains(p.Message, "the last try failed: creating LocalMachine demo-cp-1: the infrastructure provider is away") {
 		t.Errorf("plan is %+v", p)
 	}
 	warnings := slices.DeleteFunc(w.heard(), func(e string) bool { return !strings.Contains(e, "StepFailed") })
@@ -309,7 +317,8 @@ func TestOtherManager(t *testing.T) {
 		kcp.Spec.Replicas = ptr.To[int32](3)
 	})
 	p := w.settle()
-	if len(w.machineNames()) != 1 || p.Reason != "OtherManager" || !strings.Contains(p.Message, "cluster.x-k8s.io/watch-filter=upstream") || w.forgotten == 0 {
+	if len(w.machineNames()) != 1 || p.Reason != "OtherManager" || !strings.Contains(p.Message, "cluster.x-k8s.io/watch-filter=upstream") ||
+		w.forgotten == 0 {
 		t.Errorf("machines are %v, %+v", w.machineNames(), p)
 	}
 	version := w.kcp().ResourceVersion
@@ -368,7 +377,8 @@ func TestGoneByForce(t *testing.T) {
 
 // TestForeignMachines: beside somebody else's machine no first one is made, and nothing is kept.
 func TestForeignMachines(t *testing.T) {
-	foreign := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}}}
+	foreign := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo", clusterv1.MachineControlPlaneLabel: ""}}}
 	foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "Other", Name: "other", UID: "u", Controller: ptr.To(true)}}
 	kcp := testKCP(3)
 	kcp.Spec.AutoRepair = &controlplanev1.AutoRepairSpec{}
@@ -386,10 +396,12 @@ func TestForeignMachines(t *testing.T) {
 }
 
 func TestBrokenSecret(t *testing.T) {
-	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-ca", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Data: map[string][]byte{"tls.crt": []byte("x")}}
+	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-ca",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Data: map[string][]byte{"tls.crt": []byte("x")}}
 	w := newWorld(t, testCluster(), testKCP(1), broken)
 	p := w.settle()
-	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca: tls.crt holds no certificate") || len(w.machineNames()) != 0 {
+	if p.Reason != "CertificatesInvalid" || !strings.Contains(p.Message, "demo-ca: tls.crt holds no certificate") ||
+		len(w.machineNames()) != 0 {
 		t.Errorf("plan is %+v, machines %v", p, w.machineNames())
 	}
 }
@@ -403,7 +415,8 @@ func TestAgain(t *testing.T) {
 	}{
 		{"all is as wanted", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}}, observe.SoonSteady},
 		{"a person is waited for", func(*group.Turn) {}, waiting, observe.SoonAtRest},
-		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second}, time.Second},
+		{"the core asks for an earlier look", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Second},
+			time.Second},
 		{"and not for a later one", func(*group.Turn) {}, plan.Decision{Step: plan.Step{Verb: plan.Nothing}, Again: time.Hour},
 			observe.SoonSteady},
 		{"after a step", func(*group.Turn) {}, acting, observe.SoonAfterAct},
@@ -420,7 +433,8 @@ func TestAgain(t *testing.T) {
 		{"members that disagree", func(s *group.Turn) { s.Facts.Etcd.Agreed = false }, waiting, observe.SoonBusy},
 		{"out of reach", func(s *group.Turn) { s.Facts.Cluster.Reachable = false }, waiting, observe.SoonBusy},
 		{"the first machine's API server answers", func(s *group.Turn) { s.Facts.Group.Initialized = false }, waiting, observe.SoonInit},
-		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting, observe.SoonAtRest},
+		{"the first machine comes up", func(s *group.Turn) { s.Facts.Group.Initialized, s.Facts.Cluster.Reachable = false, false }, waiting,
+			observe.SoonAtRest},
 		{"somebody else's machine", func(s *group.Turn) { s.Facts.Uncontrolled = []plan.UncontrolledMachine{{}} }, waiting, observe.SoonMissing},
 		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, observe.SoonMissing},
 		{"paused", func(s *group.Turn) { s.Facts.Group.Paused = true }, waiting, 0},
@@ -559,7 +573,8 @@ func TestNewMachineApplied(t *testing.T) {
 	w.provide()
 	var kinds []types.PatchType
 	w.intercept(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			if o.GetObjectKind().GroupVersionKind().Kind == "Machine" || reflect.TypeOf(o) == reflect.TypeFor[*clusterv1.Machine]() {
 				kinds = append(kinds, patch.Type())
 			}

@@ -80,10 +80,14 @@ func TestJustPromoted(t *testing.T) {
 		want   string
 	}{
 		{"not asked yet", etcd.Member{}, 5 * time.Second, true, "True Available: * 1 of 2 machines have all control plane components healthy"},
-		{"asked before its Node is there", etcd.Member{Health: plan.Unhealthy}, 5 * time.Second, false, "True Available: * 1 of 2 machines have all control plane components healthy"},
-		{"never answered", etcd.Member{}, time.Minute, true, "False NotAvailable: * 1 of 2 etcd voters healthy, 2 needed\n* 1 of 2 machines have all control plane components healthy"},
-		{"it is proven to fail", etcd.Member{Health: plan.Unhealthy}, 5 * time.Second, true, "False NotAvailable: * 1 of 2 etcd voters healthy, 2 needed\n* 1 of 2 machines have all control plane components healthy"},
-		{"a learner", etcd.Member{Learner: true, Health: plan.Unhealthy}, time.Minute, true, "True Available: * 1 of 2 machines have all control plane components healthy"},
+		{"asked before its Node is there", etcd.Member{Health: plan.Unhealthy}, 5 * time.Second, false,
+			"True Available: * 1 of 2 machines have all control plane components healthy"},
+		{"never answered", etcd.Member{}, time.Minute, true,
+			"False NotAvailable: * 1 of 2 etcd voters healthy, 2 needed\n* 1 of 2 machines have all control plane components healthy"},
+		{"it is proven to fail", etcd.Member{Health: plan.Unhealthy}, 5 * time.Second, true,
+			"False NotAvailable: * 1 of 2 etcd voters healthy, 2 needed\n* 1 of 2 machines have all control plane components healthy"},
+		{"a learner", etcd.Member{Learner: true, Health: plan.Unhealthy}, time.Minute, true,
+			"True Available: * 1 of 2 machines have all control plane components healthy"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -134,7 +138,8 @@ func TestDeprecatedConditions(t *testing.T) {
 	if v1beta1conditions.Has(kcp, upstream.MachinesCreatedV1Beta1Condition) || !v1beta1conditions.Has(kcp, "Somebody") {
 		t.Errorf("the control plane says %+v", kcp.GetV1Beta1Conditions())
 	}
-	if v1beta1conditions.Has(m, upstream.MachineAPIServerPodHealthyV1Beta1Condition) || !v1beta1conditions.Has(m, clusterv1.ReadyV1Beta1Condition) {
+	if v1beta1conditions.Has(m, upstream.MachineAPIServerPodHealthyV1Beta1Condition) ||
+		!v1beta1conditions.Has(m, clusterv1.ReadyV1Beta1Condition) {
 		t.Errorf("the Machine says %+v", m.GetV1Beta1Conditions())
 	}
 }

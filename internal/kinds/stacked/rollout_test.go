@@ -95,7 +95,8 @@ func TestRollout(t *testing.T) {
 			if w.addons == "" {
 				t.Error("the add-ons are updated before the machines")
 			}
-			if c := conditions.Get(w.machine("demo-cp-1"), clusterv1.MachineUpToDateCondition); c.Message != "spec.version: v1.36.3, wanted v1.37.0" {
+			if c := conditions.Get(w.machine("demo-cp-1"),
+				clusterv1.MachineUpToDateCondition); c.Message != "spec.version: v1.36.3, wanted v1.37.0" {
 				t.Errorf("UpToDate says %q", c.Message)
 			}
 			if n := len(w.machines()); (n == 4) != (surge == nil) {
@@ -146,8 +147,10 @@ func TestRefusedLeap(t *testing.T) {
 func (w *world) ail(name string) {
 	w.t.Helper()
 	m := w.machine(name)
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "UnhealthyNode", Message: "Node is not reporting"})
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason})
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse,
+		Reason: "UnhealthyNode", Message: "Node is not reporting"})
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason})
 	if err := w.client.Status().Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}
@@ -171,14 +174,16 @@ func TestRepair(t *testing.T) {
 	if m := w.machine("demo-cp-2"); m.DeletionTimestamp.IsZero() {
 		t.Fatalf("it is not deleted: %+v", w.kcp().Status.Plan)
 	}
-	if c := conditions.Get(w.machine("demo-cp-2"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason {
+	if c := conditions.Get(w.machine("demo-cp-2"),
+		clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineRemediationMachineDeletingReason {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
 	given := observe.ReplacementIn(w.kcp().Annotations, upstream.RemediationInProgressAnnotation)
 	if given == nil || given.Machine != "demo-cp-2" || given.Retries != 0 || time.Since(given.Timestamp.Time) > time.Minute {
 		t.Fatalf("the control plane remembers %+v", given)
 	}
-	if c := conditions.Get(w.kcp(), upstream.KubeadmControlPlaneRemediatingCondition); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "demo-cp-2 was given up") {
+	if c := conditions.Get(w.kcp(), upstream.KubeadmControlPlaneRemediatingCondition); c.Status != metav1.ConditionTrue ||
+		!strings.Contains(c.Message, "demo-cp-2 was given up") {
 		t.Errorf("Remediating says %+v", c)
 	}
 	if p := w.live(); p.Step != string(plan.Nothing) {
@@ -202,7 +207,8 @@ func TestRepair(t *testing.T) {
 	w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Remediation.MaxRetry = ptr.To[int32](1) })
 	w.ail("demo-cp-4")
 	w.live()
-	if got := observe.ReplacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil || got.Machine != "demo-cp-4" || got.Retries != 1 {
+	if got := observe.ReplacementIn(w.machine("demo-cp-5").Annotations, upstream.RemediationForAnnotation); got == nil ||
+		got.Machine != "demo-cp-4" || got.Retries != 1 {
 		t.Errorf("demo-cp-5 took the place of %+v", got)
 	}
 	w.ail("demo-cp-5")
@@ -210,7 +216,9 @@ func TestRepair(t *testing.T) {
 	if p := w.settle(); p.Step != string(plan.Wait) || !w.machine("demo-cp-5").DeletionTimestamp.IsZero() {
 		t.Errorf("after the last retry: %+v", p)
 	}
-	if c := conditions.Get(w.machine("demo-cp-5"), clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason || !strings.Contains(c.Message, "maxRetry is 1") {
+	if c := conditions.Get(w.machine("demo-cp-5"),
+		clusterv1.MachineOwnerRemediatedCondition); c.Reason != upstream.KubeadmControlPlaneMachineCannotBeRemediatedReason ||
+		!strings.Contains(c.Message, "maxRetry is 1") {
 		t.Errorf("OwnerRemediated says %+v", c)
 	}
 }
@@ -229,7 +237,8 @@ func TestTwoOfFive(t *testing.T) {
 }
 
 func TestMark(t *testing.T) {
-	failed := metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "NodeUnhealthy", Message: "a\nb"}
+	failed := metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "NodeUnhealthy",
+		Message: "a\nb"}
 	owned := metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "WaitingForRemediation"}
 	for _, test := range []struct {
 		name string
@@ -259,7 +268,8 @@ func TestMark(t *testing.T) {
 
 func TestGates(t *testing.T) {
 	kcp := testKCP(1)
-	kcp.Spec.MachineTemplate.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Good"}, {ConditionType: "Bad", Polarity: clusterv1.NegativePolarityCondition}}
+	kcp.Spec.MachineTemplate.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Good"},
+		{ConditionType: "Bad", Polarity: clusterv1.NegativePolarityCondition}}
 	for _, test := range []struct{ good, bad, want string }{
 		{"True", "False", ""}, {"False", "False", "Good"}, {"True", "True", "Bad"}, {"", "False", "Good"}, {"True", "", "Bad"},
 	} {
@@ -289,7 +299,8 @@ func TestPropagates(t *testing.T) {
 		t.Fatalf("it is rolled out: %+v", p)
 	}
 	m := w.machine("demo-cp-1")
-	if ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 42 || m.Annotations["note"] != "yes" || m.Annotations[upstream.PreTerminateHookCleanupAnnotation] != "" {
+	if ptr.Deref(m.Spec.Deletion.NodeDrainTimeoutSeconds, 0) != 42 || m.Annotations["note"] != "yes" ||
+		m.Annotations[upstream.PreTerminateHookCleanupAnnotation] != "" {
 		t.Errorf("the Machine has %+v, %v", m.Spec.Deletion, m.Annotations)
 	}
 	for _, o := range []client.Object{&infrav1.LocalMachine{}, &bootstrapv1.KubeadmConfig{}} {
@@ -325,7 +336,8 @@ func TestAutoRepair(t *testing.T) {
 	if c == nil || c.Spec.ClusterName != "demo" || c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo.IntValue() != 1 {
 		t.Fatalf("the health check is %+v", c)
 	}
-	if got := c.Spec.Checks; *got.NodeStartupTimeoutSeconds != 1200 || len(got.UnhealthyNodeConditions) != 2 || *got.UnhealthyNodeConditions[0].TimeoutSeconds != 30 {
+	if got := c.Spec.Checks; *got.NodeStartupTimeoutSeconds != 1200 || len(got.UnhealthyNodeConditions) != 2 ||
+		*got.UnhealthyNodeConditions[0].TimeoutSeconds != 30 {
 		t.Errorf("it checks %+v", got)
 	}
 	for _, m := range w.machines() {
@@ -421,7 +433,8 @@ func TestReplacementLimit(t *testing.T) {
 	}
 	for value, want := range map[string]string{
 		"demo-cp-2=yesterday": `quorate-replacements is "demo-cp-2=yesterday"; names of machines with times are accepted`,
-		"demo-cp-2=" + time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339): "the next may be at " + time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:"),
+		"demo-cp-2=" + time.Now().Add(-23*time.Hour).UTC().Format(time.RFC3339): "the next may be at " +
+			time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:"),
 	} {
 		w.note(value)
 		if p := w.step(); !strings.HasPrefix(p.Reason, "Replacement") || !strings.Contains(p.Message, want) || w.replacements() != value {
@@ -429,7 +442,8 @@ func TestReplacementLimit(t *testing.T) {
 		}
 	}
 	w.note("demo-cp-2=" + time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339))
-	if p := w.step(); p.Reason != "UpdatingInPlace" || strings.Contains(w.replacements(), "demo-cp-2") || !strings.HasPrefix(w.replacements(), w.underway().Spec.Machine.Name+"=") {
+	if p := w.step(); p.Reason != "UpdatingInPlace" || strings.Contains(w.replacements(), "demo-cp-2") ||
+		!strings.HasPrefix(w.replacements(), w.underway().Spec.Machine.Name+"=") {
 		t.Errorf("a day later: %+v, noted %q", p, w.replacements())
 	}
 }
@@ -443,7 +457,8 @@ func (w *world) note(value string) {
 
 // TestReplacementIsNotedFirst: a machine that is replaced is noted before it is deleted, and what could not be noted is not done.
 func TestReplacementIsNotedFirst(t *testing.T) {
-	for _, step := range []plan.Step{{Verb: plan.Delete, Machine: "demo-cp-2", Counts: true}, {Verb: plan.UpdateInPlace, Machine: "demo-cp-2", Counts: true}} {
+	for _, step := range []plan.Step{{Verb: plan.Delete, Machine: "demo-cp-2", Counts: true}, {Verb: plan.UpdateInPlace, Machine: "demo-cp-2",
+		Counts: true}} {
 		w := grown(t, 3)
 		w.change(inPlacePolicy(controlplanev1.InPlaceOnly))
 		dead := errors.New("the process is dead")

@@ -96,7 +96,8 @@ func TestNodesOf(t *testing.T) {
 			var got []string
 			for _, m := range slices.Sorted(maps.Keys(found)) {
 				got = append(got, m+":"+found[m].Name)
-				if node := found[m]; !mine.Names[node.Name] && !mine.ProviderIDs[node.Spec.ProviderID] && !mine.Addresses[workload.NormalAddress(machine.NodeIP(node))] {
+				if node := found[m]; !mine.Names[node.Name] && !mine.ProviderIDs[node.Spec.ProviderID] &&
+					!mine.Addresses[workload.NormalAddress(machine.NodeIP(node))] {
 					t.Errorf("Node %s, which belongs to machine %s, would be left out of the view", node.Name, m)
 				}
 			}
@@ -126,14 +127,22 @@ func TestMachineFacts(t *testing.T) {
 		stacked bool
 		want    string
 	}{
-		{"no Node", made("m1"), nil, up, true, "node= since=0 ready=false etcd?:the machine has no Node kube-apiserver?:the machine has no Node kube-controller-manager?:the machine has no Node kube-scheduler?:the machine has no Node"},
-		{"all up", made("m1"), &node, up, true, "node=n1 since=2000 ready=true etcd=Healthy kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
-		{"external etcd", made("m1"), &node, up, false, "node=n1 since=2000 ready=true kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
-		{"what was last seen is not believed", made("m1"), &node, down, false, "node=n1 since=2000 ready=false kube-apiserver?:the API server is not reachable kube-controller-manager?:the API server is not reachable kube-scheduler?:the API server is not reachable"},
-		{"a silent kubelet's pods are not believed", made("m1"), &silent, up, false, "node=n1 since=2000 ready=false kube-apiserver?:Node n1 does not report kube-controller-manager?:Node n1 does not report kube-scheduler?:Node n1 does not report"},
-		{"components count although the Node is not ready", made("m1"), &unready, up, false, "node=n1 since=2000 ready=false kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
-		{"a missing pod", made("m1"), &node, without, true, "node=n1 since=2000 ready=true etcd?:there is no pod etcd-n1 kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
-		{"a Node that is gone keeps its name", made("m1 node=n1"), nil, up, false, "node=n1 since=0 ready=false kube-apiserver?:the machine has no Node kube-controller-manager?:the machine has no Node kube-scheduler?:the machine has no Node"},
+		{"no Node", made("m1"), nil, up, true, "node= since=0 ready=false etcd?:the machine has no Node kube-apiserver?:the machine has no " +
+			"Node kube-controller-manager?:the machine has no Node kube-scheduler?:the machine has no Node"},
+		{"all up", made("m1"), &node, up, true,
+			"node=n1 since=2000 ready=true etcd=Healthy kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
+		{"external etcd", made("m1"), &node, up, false,
+			"node=n1 since=2000 ready=true kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
+		{"what was last seen is not believed", made("m1"), &node, down, false, "node=n1 since=2000 ready=false kube-apiserver?:the API server " +
+			"is not reachable kube-controller-manager?:the API server is not reachable kube-scheduler?:the API server is not reachable"},
+		{"a silent kubelet's pods are not believed", made("m1"), &silent, up, false, "node=n1 since=2000 ready=false kube-apiserver?:Node n1 " +
+			"does not report kube-controller-manager?:Node n1 does not report kube-scheduler?:Node n1 does not report"},
+		{"components count although the Node is not ready", made("m1"), &unready, up, false,
+			"node=n1 since=2000 ready=false kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
+		{"a missing pod", made("m1"), &node, without, true, "node=n1 since=2000 ready=true etcd?:there is no pod etcd-n1 " +
+			"kube-apiserver=Healthy kube-controller-manager=Healthy kube-scheduler=Healthy"},
+		{"a Node that is gone keeps its name", made("m1 node=n1"), nil, up, false, "node=n1 since=0 ready=false kube-apiserver?:the machine " +
+			"has no Node kube-controller-manager?:the machine has no Node kube-scheduler?:the machine has no Node"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -165,7 +174,8 @@ func TestDeletingFacts(t *testing.T) {
 	if !got.Deleting || !got.Hook || got.HookDue {
 		t.Errorf("deleting %v, hook %v, due %v, want true, true, false", got.Deleting, got.Hook, got.HookDue)
 	}
-	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason}}
+	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue,
+		Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason}}
 	if got = observe.MachineFacts(m, nil, workload.View{}, pods(true)); !got.HookDue {
 		t.Error("the hook is due, and the facts do not say so")
 	}
@@ -182,11 +192,14 @@ func TestMachineOf(t *testing.T) {
 	}{
 		{"by the Node's name", []string{"m1 node=n1"}, []string{"n1"}, etcd.Member{Name: "n1"}, "m1"},
 		{"not started: by address", []string{"m1 ip=10.0.0.1", "m2 ip=10.0.0.2"}, nil, etcd.Member{PeerURLs: peer("10.0.0.2")}, "m2"},
-		{"not started, Node registered: by the Node's address", []string{"m1 id=x"}, []string{"n1 id=x ip=10.0.0.1"}, etcd.Member{PeerURLs: peer("10.0.0.1")}, "m1"},
-		{"started before its Node is registered: by address", []string{"m1 ip=10.0.0.1"}, nil, etcd.Member{Name: "n1", PeerURLs: peer("10.0.0.1")}, "m1"},
+		{"not started, Node registered: by the Node's address", []string{"m1 id=x"}, []string{"n1 id=x ip=10.0.0.1"},
+			etcd.Member{PeerURLs: peer("10.0.0.1")}, "m1"},
+		{"started before its Node is registered: by address", []string{"m1 ip=10.0.0.1"}, nil,
+			etcd.Member{Name: "n1", PeerURLs: peer("10.0.0.1")}, "m1"},
 		{"and by its host name", []string{"m1 ip=10.0.0.1 host=n1"}, nil, etcd.Member{Name: "n1", PeerURLs: peer("10.0.0.1")}, "m1"},
 		{"an address that was given out again", []string{"m2 ip=10.0.0.1 host=m2"}, nil, etcd.Member{Name: "m1", PeerURLs: peer("10.0.0.1")}, ""},
-		{"the same with the Node registered", []string{"m2 id=x ip=10.0.0.1"}, []string{"n2 id=x"}, etcd.Member{Name: "n1", PeerURLs: peer("10.0.0.1")}, ""},
+		{"the same with the Node registered", []string{"m2 id=x ip=10.0.0.1"}, []string{"n2 id=x"},
+			etcd.Member{Name: "n1", PeerURLs: peer("10.0.0.1")}, ""},
 		{"IPv6", []string{"m1 ip=fd00::1"}, nil, etcd.Member{PeerURLs: peer("[fd00:0:0::1]")}, "m1"},
 		{"nobody's", []string{"m1 ip=10.0.0.1"}, nil, etcd.Member{Name: "n9", PeerURLs: peer("10.0.0.9")}, ""},
 		{"without an address nobody's", []string{"m1"}, nil, etcd.Member{PeerURLs: []string{"https://:2380", "%"}}, ""},
@@ -270,7 +283,9 @@ func TestTargets(t *testing.T) {
 	known := registered("n1 ip=10.0.1.1")
 	stray.Labels = map[string]string{machine.NodeLabel: ""}
 	known.Labels = stray.Labels
-	s := begin(testKCP(3), testCluster(), all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4", "m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released", "m7 node=n7 ip=10.0.0.7 gone=held"}), nil, time.Now())
+	s := begin(testKCP(3), testCluster(),
+		all(made, []string{"m1 node=n1 ip=10.0.0.1", "m2 node=n2 ip=10.0.0.2", "m3 ip=10.0.0.3", "m4 ip=10.0.0.4",
+			"m5 node=n5 ip=10.0.0.5 gone=held", "m6 node=n6 ip=10.0.0.6 gone=released", "m7 node=n7 ip=10.0.0.7 gone=held"}), nil, time.Now())
 	released := registered("n6 ip=10.0.0.6")
 	released.Labels = stray.Labels
 	s.See(workload.View{Nodes: []corev1.Node{known, registered("worker ip=10.0.0.8"), stray, released}})
@@ -313,10 +328,12 @@ func TestNewestFact(t *testing.T) {
 		}, 13},
 		{"its Node", func(s *group.Turn) { s.Facts.Machines[0].UpSince = time.Unix(14, 0) }, 14},
 		{"its Node's readiness", func(s *group.Turn) {
-			s.Machines[0].Node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at(18)}}}}
+			s.Machines[0].Node = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+				LastTransitionTime: at(18)}}}}
 		}, 18},
 		{"a pod", func(s *group.Turn) {
-			s.Inside.Pods = []corev1.Pod{{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}
+			s.Inside.Pods = []corev1.Pod{
+				{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastTransitionTime: at(15)}}}}}
 		}, 15},
 		{"a member", func(s *group.Turn) { s.Facts.Etcd.Members = []plan.Member{{Since: time.Unix(16, 0)}} }, 16},
 		{"the infrastructure", func(s *group.Turn) {
@@ -342,7 +359,8 @@ func TestDomainsAndWants(t *testing.T) {
 	if got := strings.Join(o.Want.Domains, " "); got != "a b c" {
 		t.Errorf("domains are %q, want those for control planes, sorted", got)
 	}
-	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || !o.Policy.Overlap || o.Policy.MemberAdd != 2*time.Hour || o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
+	if o.Want.Replicas != 5 || o.Policy.MaxParallel != 1 || !o.Policy.Overlap || o.Policy.MemberAdd != 2*time.Hour ||
+		o.Group.LastMachine != 7 || o.Want.NameFormat != "demo-cp-%s" || !o.Policy.Learners || !o.Etcd.Ours() {
 		t.Errorf("wants are %+v, policy %+v, group %+v", o.Want, o.Policy, o.Group)
 	}
 	if o.Cluster.Endpoint != "172.30.0.10:6443" || !o.Cluster.Infrastructure || cmp.Or(o.Workers...) != "w" {
@@ -384,7 +402,8 @@ func TestHolds(t *testing.T) {
 	}
 	// Stored before the schema and the webhook refused it.
 	kcp = testKCP(0)
-	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidReplicas" || !strings.Contains(s.Facts.Want.Refused.Message, "spec.replicas is 0") {
+	if s := begin(kcp, testCluster(), nil, nil, time.Now()); s.Facts.Want.Refused.Reason != "InvalidReplicas" ||
+		!strings.Contains(s.Facts.Want.Refused.Message, "spec.replicas is 0") {
 		t.Errorf("with no machine wanted: %+v", s.Facts.Want.Refused)
 	}
 }

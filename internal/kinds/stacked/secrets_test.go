@@ -87,7 +87,8 @@ func (w *world) secretsAreOwned() {
 	versions := map[string]string{}
 	for _, name := range ownSecrets {
 		s := w.secret(name)
-		if refs := s.OwnerReferences; len(refs) != 1 || refs[0].UID != "kcp-uid" || owners(s) != "KubeadmControlPlane/demo-cp*" || refs[0].APIVersion != controllerRef(w.kcp()).APIVersion {
+		if refs := s.OwnerReferences; len(refs) != 1 || refs[0].UID != "kcp-uid" || owners(s) != "KubeadmControlPlane/demo-cp*" ||
+			refs[0].APIVersion != controllerRef(w.kcp()).APIVersion {
 			w.t.Errorf("%s is owned by %+v", name, refs)
 		}
 		versions[name] = s.ResourceVersion
@@ -109,7 +110,8 @@ func (w *world) secretsAreOwned() {
 func TestUsersSecretsStayTheirs(t *testing.T) {
 	w := grown(t, 3)
 	s := w.secret("demo-proxy")
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "proxy", UID: "x", Controller: new(true)}}
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "external-secrets.io/v1", Kind: "ExternalSecret", Name: "proxy", UID: "x",
+		Controller: new(true)}}
 	if err := w.client.Update(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +165,8 @@ func TestOwningSecretsFails(t *testing.T) {
 	w := grown(t, 3)
 	w.disown()
 	failure := error(apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "demo-ca", errors.New("somebody else wrote")))
-	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+	w.intercept(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		options ...client.PatchOption) error {
 		if o.GetName() == "demo-etcd" && failure != nil {
 			return failure
 		}
@@ -175,7 +178,8 @@ func TestOwningSecretsFails(t *testing.T) {
 	}
 	failure = errors.New("etcd is full")
 	w.change(func(*controlplanev1.KubeadmControlPlane) {})
-	if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); err == nil || !strings.Contains(err.Error(), "demo-etcd") {
+	if _, err := w.r.Reconcile(context.Background(), ctrl.Request{NamespacedName: kcpKey}); err == nil ||
+		!strings.Contains(err.Error(), "demo-etcd") {
 		t.Errorf("the error is %v", err)
 	}
 	if kcp := w.kcp(); kcp.Status.ObservedGeneration != kcp.Generation {
@@ -193,7 +197,8 @@ func TestOwningSecretsFails(t *testing.T) {
 func TestSecretsOutliveTheControlPlane(t *testing.T) {
 	w := grown(t, 3)
 	w.disown()
-	direct := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	direct := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+		o client.Object, options ...client.GetOption) error {
 		err := c.Get(ctx, key, o, options...)
 		if o.GetUID() == "kcp-uid" && err == nil {
 			o.SetDeletionTimestamp(new(metav1.Now()))
@@ -213,9 +218,11 @@ func TestSecretsOutliveTheControlPlane(t *testing.T) {
 // TestCertificatesAvailable tells which secrets are missing, broken, or not given.
 func TestCertificatesAvailable(t *testing.T) {
 	external := testKCP(3)
-	external.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379"}, CAFile: "/a", CertFile: "/b", KeyFile: "/c"}
+	external.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External = bootstrapv1.ExternalEtcd{Endpoints: []string{"https://10.0.0.1:2379"},
+		CAFile: "/a", CertFile: "/b", KeyFile: "/c"}
 	of := func(name string, data map[string][]byte) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}, Type: clusterv1.ClusterSecretType, Data: data}
 	}
 	pair := func(config *bootstrapv1.ClusterConfiguration) map[string][]byte {
 		w := newWorld(t)
@@ -234,14 +241,20 @@ func TestCertificatesAvailable(t *testing.T) {
 		plan     string // the reason to wait; empty: none of secrets
 	}{
 		{"generated", false, nil, "True Available", ""},
-		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca: tls.crt is missing", "CertificatesInvalid"},
-		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})}, "False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
+		{"broken", false, []client.Object{of("demo-ca", nil)}, "False NotAvailable: secret default/demo-ca: tls.crt is missing",
+			"CertificatesInvalid"},
+		{"no certificate", false, []client.Object{of("demo-etcd", map[string][]byte{"tls.crt": []byte("x")})},
+			"False NotAvailable: secret default/demo-etcd: tls.crt holds no certificate", "CertificatesInvalid"},
 		// for a second machine
 		{"the authority's key is kept elsewhere", false, []client.Object{of("demo-proxy", keyless)}, "True Available", "CertificatesMissing"},
-		{"external etcd, nothing given", true, nil, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
-		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)}, "False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
-		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)}, "False NotAvailable: secret default/demo-apiserver-etcd-client: tls.key is missing", "CertificatesInvalid"},
-		{"external etcd, all given", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", pair)}, "True Available", ""},
+		{"external etcd, nothing given", true, nil,
+			"False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client, etcd", "GivenCertificatesMissing"},
+		{"external etcd, one not given", true, []client.Object{of("demo-etcd", keyless)},
+			"False NotAvailable: Secrets that only the user can give are missing, for apiserver-etcd-client", "GivenCertificatesMissing"},
+		{"external etcd, one broken", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", keyless)},
+			"False NotAvailable: secret default/demo-apiserver-etcd-client: tls.key is missing", "CertificatesInvalid"},
+		{"external etcd, all given", true, []client.Object{of("demo-etcd", keyless), of("demo-apiserver-etcd-client", pair)}, "True Available",
+			""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -287,7 +300,8 @@ func TestKeyKeptElsewhere(t *testing.T) {
 	}
 	w.use(w.client)
 	w.scale(3)
-	if p := w.settle(); len(w.machineNames()) != 1 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
+	if p := w.settle(); len(w.machineNames()) != 1 || p.Reason != "CertificatesMissing" ||
+		!strings.Contains(p.Message, "demo-ca lacks tls.key") {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())
 	}
 }
@@ -308,7 +322,8 @@ func TestSecretsAfterRest(t *testing.T) {
 		t.Fatalf("at rest secrets are read after %s: plan %+v", time.Since(read), p)
 	}
 	w.scale(5)
-	if p := w.settle(); len(w.machineNames()) != 3 || p.Reason != "CertificatesMissing" || !strings.Contains(p.Message, "demo-ca lacks tls.key") {
+	if p := w.settle(); len(w.machineNames()) != 3 || p.Reason != "CertificatesMissing" ||
+		!strings.Contains(p.Message, "demo-ca lacks tls.key") {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())
 	}
 }
@@ -366,7 +381,8 @@ func TestTemplateAtRest(t *testing.T) {
 	if err := w.client.Get(t.Context(), key, template); err != nil {
 		t.Fatal(err)
 	}
-	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "other", UID: "other"}}
+	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "other",
+		UID: "other"}}
 	if err := w.client.Update(t.Context(), template); err != nil {
 		t.Fatal(err)
 	}
@@ -394,10 +410,12 @@ func TestInvalidLater(t *testing.T) {
 	w.readSecrets()
 	w.scale(3)
 	const wrong = "secret default/demo-proxy: tls.key is not the key of secret default/demo-proxy: tls.crt"
-	if p := w.settle(); len(w.machineNames()) != 1 || p.Rule != "grow" || p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, wrong) {
+	if p := w.settle(); len(w.machineNames()) != 1 || p.Rule != "grow" || p.Reason != "CertificatesInvalid" ||
+		!strings.HasPrefix(p.Message, wrong) {
 		t.Errorf("plan %+v, machines %v", p, w.machineNames())
 	}
-	if got := told(w.kcp().Status.Conditions, upstream.KubeadmControlPlaneCertificatesAvailableCondition); !strings.HasPrefix(got, "False NotAvailable: "+wrong) {
+	if got := told(w.kcp().Status.Conditions, upstream.KubeadmControlPlaneCertificatesAvailableCondition); !strings.HasPrefix(got,
+		"False NotAvailable: "+wrong) {
 		t.Errorf("CertificatesAvailable is %q", got)
 	}
 	if got := string(w.secret("demo-proxy").Data["tls.key"]); got == string(right) {
@@ -427,11 +445,15 @@ func TestCertificatesOfFiles(t *testing.T) {
 	mine := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "mine"}, Data: map[string][]byte{"cert": ca["tls.crt"]}}
 	kcp := testKCP(1)
 	for file, key := range map[string]string{"/etc/kubernetes/pki/ca.crt": "cert", "/etc/kubernetes/pki/ca.key": "key"} {
-		kcp.Spec.KubeadmConfigSpec.Files = append(kcp.Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: file, ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "mine", Key: key}}})
+		kcp.Spec.KubeadmConfigSpec.Files = append(kcp.Spec.KubeadmConfigSpec.Files,
+			bootstrapv1.File{Path: file, ContentFrom: bootstrapv1.FileSource{Secret: bootstrapv1.SecretFileSource{Name: "mine", Key: key}}})
 	}
 	w := newWorld(t, mine, testCluster(), kcp)
 	p := w.settle()
-	if p.Reason != "CertificatesInvalid" || !strings.HasPrefix(p.Message, "file /etc/kubernetes/pki/ca.key (secret default/mine: key) refers to a key that the secret does not have") || len(w.machineNames()) != 0 {
+	if p.Reason != "CertificatesInvalid" ||
+		!strings.HasPrefix(p.Message,
+			"file /etc/kubernetes/pki/ca.key (secret default/mine: key) refers to a key that the secret does not have") ||
+		len(w.machineNames()) != 0 {
 		t.Fatalf("plan %+v, machines %v", p, w.machineNames())
 	}
 	mine = w.secret("mine")
@@ -441,7 +463,8 @@ func TestCertificatesOfFiles(t *testing.T) {
 	}
 	w.r.Memories.Of(kcpKey).Secrets.Read = time.Now().Add(-observe.SlowMissing)
 	w.settle()
-	if got := w.secret("demo-ca"); string(got.Data["tls.crt"]) != string(ca["tls.crt"]) || string(got.Data["tls.key"]) != string(ca["tls.key"]) || owners(got) != "KubeadmControlPlane/demo-cp*" {
+	if got := w.secret("demo-ca"); string(got.Data["tls.crt"]) != string(ca["tls.crt"]) ||
+		string(got.Data["tls.key"]) != string(ca["tls.key"]) || owners(got) != "KubeadmControlPlane/demo-cp*" {
 		t.Errorf("the secret is another authority than the files, or owned by %s", owners(got))
 	}
 	if len(w.machineNames()) != 1 {

@@ -34,7 +34,8 @@ func TestObserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Cluster.Reachable || o.Cluster.Unreachable == "" || len(o.Machines) != 1 || o.Machines[0].Name != "demo-cp-1" || len(o.Cluster.Chores) != 1 || o.Cluster.Chores[0].Reason != "KubeconfigExpiring" || o.Now.IsZero() {
+	if o.Cluster.Reachable || o.Cluster.Unreachable == "" || len(o.Machines) != 1 || o.Machines[0].Name != "demo-cp-1" ||
+		len(o.Cluster.Chores) != 1 || o.Cluster.Chores[0].Reason != "KubeconfigExpiring" || o.Now.IsZero() {
 		t.Errorf("observed %+v", o)
 	}
 	if d := plan.Next(o); d.Reason != "Initializing" {

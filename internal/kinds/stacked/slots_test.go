@@ -107,7 +107,8 @@ func TestTurnsHaveSlots(t *testing.T) {
 			s.inside("Patch")
 			return c.Patch(ctx, o, patch, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			s.inside("Patch of status")
 			return c.SubResource(sub).Patch(ctx, o, patch, options...)
 		},
@@ -128,7 +129,8 @@ func TestTurnsHaveSlots(t *testing.T) {
 	if p := s.settle(); p.Step != string(plan.Nothing) {
 		t.Fatalf("the life ends with %+v", p)
 	}
-	for _, what := range []string{"Initialised", "Behind", "Write", "MoveLeader", "RemoveMember", "Create", "Delete", "Patch", "Patch of status"} {
+	for _, what := range []string{"Initialised", "Behind", "Write", "MoveLeader", "RemoveMember", "Create", "Delete", "Patch",
+		"Patch of status"} {
 		if s.asked[what] == 0 {
 			t.Errorf("%s was not seen: this shows nothing", what)
 		}

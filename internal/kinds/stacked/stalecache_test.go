@@ -97,7 +97,8 @@ func TestStaleStatus(t *testing.T) {
 			}
 			return err
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			patches++
 			return grouptest.StatusPatch(ctx, c, sub, o, patch, options...)
 		},

@@ -108,7 +108,8 @@ func TestSurveyHoldsNoWorker(t *testing.T) {
 		for i := 1; i < len(e.asked); i++ {
 			pauses = append(pauses, e.asked[i].Sub(e.asked[i-1])-e.takes)
 		}
-		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > observe.SurveyRetryMax+time.Second || pauses[0] > 2*time.Second {
+		if len(pauses) < 15 || !slices.IsSorted(pauses[:5]) || slices.Max(pauses) > observe.SurveyRetryMax+time.Second ||
+			pauses[0] > 2*time.Second {
 			t.Errorf("%d surveys, with pauses of %v", len(e.asked), pauses)
 		}
 
@@ -137,7 +138,8 @@ func TestStepsAwayRestOnANewSurvey(t *testing.T) {
 		}
 		// Meanwhile another fact changes: what etcd will say counts for nothing.
 		changed := time.Now()
-		worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker", Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name}}}
+		worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker",
+			Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name}}}
 		if err := w.client.Create(t.Context(), worker); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +234,8 @@ func TestMissingIsReadRarely(t *testing.T) {
 		cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{} // so that there is no kubeconfig
 		w := newWorld(t, cluster, testKCP(1))
 		reads := 0
-		w.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		w.intercept(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			if _, secret := o.(*corev1.Secret); secret {
 				reads++
 			}

@@ -62,8 +62,10 @@ func (w *world) upstreamMakes(domain string, first bool) string {
 	if !first {
 		config.Spec.JoinConfiguration.Discovery.BootstrapToken.Token = "abcdef.0123456789abcdef"
 	}
-	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: infra.GetKind(), Name: m.Name}
-	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig", Name: m.Name}
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: infra.GetKind(),
+		Name: m.Name}
+	m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "KubeadmConfig",
+		Name: m.Name}
 	m.Spec.Bootstrap.DataSecretName = &m.Name
 	for _, o := range []client.Object{infra, config, m} {
 		must(w.client.Create(ctx, o))
@@ -86,10 +88,12 @@ func TestTakeOver(t *testing.T) {
 			w := newWorld(t, testCluster(), kcp)
 			w.init = true
 			ctx := context.Background()
-			if _, err := certs.Generate(ctx, w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities, controllerRef(kcp)); err != nil {
+			if _, err := certs.Generate(ctx, w.client, testCluster(), &kcp.Spec.KubeadmConfigSpec.ClusterConfiguration, authorities,
+				controllerRef(kcp)); err != nil {
 				t.Fatal(err)
 			}
-			if err := kubeconfig.CreateSecretWithOwner(ctx, w.client, clusterKey, testCluster().Spec.ControlPlaneEndpoint.String(), controllerRef(kcp)); err != nil {
+			if err := kubeconfig.CreateSecretWithOwner(ctx, w.client, clusterKey, testCluster().Spec.ControlPlaneEndpoint.String(),
+				controllerRef(kcp)); err != nil {
 				t.Fatal(err)
 			}
 			data := w.data()
@@ -106,11 +110,13 @@ func TestTakeOver(t *testing.T) {
 			}
 			for i := range before {
 				a, b := before[i], after[i]
-				if a.Name != b.Name || a.UID != b.UID || !reflect.DeepEqual(a.Labels, b.Labels) || !reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences) || !sameSpec(a.Spec, b.Spec) {
+				if a.Name != b.Name || a.UID != b.UID || !reflect.DeepEqual(a.Labels, b.Labels) ||
+					!reflect.DeepEqual(a.OwnerReferences, b.OwnerReferences) || !sameSpec(a.Spec, b.Spec) {
 					t.Errorf("%s was changed from\n%+v\nto %s\n%+v", a.Name, a.Spec, b.Name, b.Spec)
 				}
 			}
-			if heard := strings.Join(w.heard(), "\n"); strings.Contains(heard, "Create") || strings.Contains(heard, "Delete") || strings.Contains(heard, "Adopt") {
+			if heard := strings.Join(w.heard(), "\n"); strings.Contains(heard, "Create") || strings.Contains(heard, "Delete") ||
+				strings.Contains(heard, "Adopt") {
 				t.Errorf("events are\n%s", heard)
 			}
 			if !reflect.DeepEqual(w.data(), data) {

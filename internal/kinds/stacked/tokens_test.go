@@ -139,7 +139,8 @@ func TestTokensAreGiven(t *testing.T) {
 	watch := &slotWatch{w, map[string]int{}}
 	w.r.Slots, w.r.Kubeadm = observe.NewSlots(1), watch
 	firstUp(w)
-	for name, want := range map[string]string{"demo-cp-1": "", "demo-cp-2": "000001.0123456789abcdef", "demo-cp-3": "000002.0123456789abcdef"} {
+	for name, want := range map[string]string{"demo-cp-1": "", "demo-cp-2": "000001.0123456789abcdef",
+		"demo-cp-3": "000002.0123456789abcdef"} {
 		if got := w.tokenOf(name); got != want {
 			t.Errorf("the token of %s is %q, want %q", name, got, want)
 		}

@@ -26,7 +26,8 @@ func TestNoUpgraderImage(t *testing.T) {
 		w.r.Upgraders = &inplace.Upgraders{Reader: w.client, Namespace: "quorate-system"}
 		w.change(inPlacePolicy(policy))
 		p := w.step()
-		const want = "cannot update 3 machines in place: no upgrader image for v1.37.0: set key v1.37.0 of ConfigMap quorate-upgrader-images in namespace " +
+		const want = "cannot update 3 machines in place: no upgrader image for v1.37.0: set key v1.37.0 of ConfigMap quorate-upgrader-images " +
+			"in namespace " +
 			"default or quorate-system, or the manager's flag --upgrader-image"
 		if p.Reason != "NoUpgraderImage" || p.Message != want {
 			t.Fatalf("%s: %+v", policy, p)
@@ -41,7 +42,8 @@ func TestNoUpgraderImage(t *testing.T) {
 		if got := w.noUpgrader("v1.36.4"); got != "" {
 			t.Errorf("%s: one who looks once finds %q for another version", policy, got)
 		}
-		images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "quorate-system", Name: "quorate-upgrader-images"}, Data: map[string]string{"v1.37.0": "example.com/upgrader@sha256:abc"}}
+		images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "quorate-system", Name: "quorate-upgrader-images"},
+			Data: map[string]string{"v1.37.0": "example.com/upgrader@sha256:abc"}}
 		if err := w.client.Create(t.Context(), images); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,8 @@ func TestUnseenUpgrader(t *testing.T) {
 		}
 		serveManaged(t, w, &rounds{})
 		if test.image != "" {
-			images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: kcpKey.Namespace, Name: "quorate-upgrader-images"}, Data: map[string]string{test.image: "a@sha256:b"}}
+			images := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: kcpKey.Namespace, Name: "quorate-upgrader-images"},
+				Data: map[string]string{test.image: "a@sha256:b"}}
 			if err := w.client.Create(t.Context(), images); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +126,8 @@ func TestUnseenUpgrader(t *testing.T) {
 // are replaced.
 func TestUpgraderOfNobody(t *testing.T) {
 	w := grown(t, 1)
-	refused := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+	refused := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+		...client.GetOption) error {
 		t.Error("a ConfigMap was read")
 		return nil
 	}})

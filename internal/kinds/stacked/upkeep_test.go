@@ -44,7 +44,8 @@ func TestOlderOwner(t *testing.T) {
 	}
 	w.settle()
 	m = w.machine("demo-cp-1")
-	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].APIVersion != controlplanev1.GroupVersion.String() || !metav1.IsControlledBy(m, w.kcp()) {
+	if len(m.OwnerReferences) != 1 || m.OwnerReferences[0].APIVersion != controlplanev1.GroupVersion.String() ||
+		!metav1.IsControlledBy(m, w.kcp()) {
 		t.Errorf("its owners are %+v", m.OwnerReferences)
 	}
 	version := m.ResourceVersion

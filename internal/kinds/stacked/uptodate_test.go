@@ -53,7 +53,8 @@ func TestUpToDate(t *testing.T) {
 func TestUpToDateOfTheDeleted(t *testing.T) {
 	w := grown(t, 3)
 	ctx := context.Background()
-	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-worker",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 	if err := w.client.Create(ctx, worker); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestUpToDateOfTheDeleted(t *testing.T) {
 func TestLongConditions(t *testing.T) {
 	s := fine()
 	for i := range 400 {
-		of(s.View).Spec.KubeadmConfigSpec.Files = append(of(s.View).Spec.KubeadmConfigSpec.Files, bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
+		of(s.View).Spec.KubeadmConfigSpec.Files = append(of(s.View).Spec.KubeadmConfigSpec.Files,
+			bootstrapv1.File{Path: fmt.Sprintf("/etc/kubernetes/some/where/file-%03d.yaml", i), Owner: "root:root", Content: "new"})
 	}
 	config := &bootstrapv1.KubeadmConfig{}
 	config.Spec.JoinConfiguration.ControlPlane = &bootstrapv1.JoinControlPlane{}
@@ -90,7 +92,8 @@ func TestLongConditions(t *testing.T) {
 			conditions.Set(m, c)
 		}
 	}
-	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > observe.LongestDifferences+100 || !strings.Contains(got, "; ... and ") {
+	if got := told(n.Machines[0].Status.Conditions, clusterv1.MachineUpToDateCondition); len(got) > observe.LongestDifferences+100 ||
+		!strings.Contains(got, "; ... and ") {
 		t.Errorf("UpToDate has %d bytes, and ends with %q", len(got), got[max(0, len(got)-80):])
 	}
 	for _, c := range reported(n).Conditions(plan.Decision{}, nil) {

@@ -103,7 +103,8 @@ func controllerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReferenc
 }
 
 // begin makes a turn of what the objects themselves say.
-func begin(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time) *group.Turn {
+func begin(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string,
+	now time.Time) *group.Turn {
 	return (&group.Controller{Kind: New()}).Begin(kcp, cluster, observe.Machines{Ours: ours, Workers: workers}, now)
 }
 
@@ -111,7 +112,8 @@ func testScheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, upgradev1.AddToScheme, runtimev1.AddToScheme,
+		corev1.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme,
+		infrav1.AddToScheme, upgradev1.AddToScheme, runtimev1.AddToScheme,
 		backupv1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
@@ -123,13 +125,15 @@ func testScheme(t testing.TB) *runtime.Scheme {
 
 // crd is what the contract of Cluster API wants to know of a kind: which version to use.
 func crd(name string) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1alpha1"}}}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1alpha1"}}}
 }
 
 func testCluster() *clusterv1.Cluster {
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: clusterKey.Name, UID: "cluster-uid"}}
 	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "172.30.0.10", Port: 6443}
-	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: kind, Name: kcpKey.Name}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: kind,
+		Name: kcpKey.Name}
 	c.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
 	c.Status.FailureDomains = []clusterv1.FailureDomain{
 		{Name: "b", ControlPlane: ptr.To(true)}, {Name: "w"}, {Name: "a", ControlPlane: ptr.To(true)}, {Name: "c", ControlPlane: ptr.To(true)},
@@ -142,7 +146,8 @@ func testKCP(replicas int32) *controlplanev1.KubeadmControlPlane {
 		Namespace: kcpKey.Namespace, Name: kcpKey.Name, UID: "kcp-uid", Generation: 1,
 		CreationTimestamp: metav1.Now(),
 		Finalizers:        []string{upstream.KubeadmControlPlaneFinalizer},
-		OwnerReferences:   []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: clusterKey.Name, UID: "cluster-uid"}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: clusterKey.Name,
+			UID: "cluster-uid"}},
 	}}
 	kcp.Spec.Replicas = &replicas
 	kcp.Spec.Version = "v1.36.3"
@@ -157,9 +162,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, nextID: 1, recorded: make(chan string, 1000)}
 	template := &infrav1.LocalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-machines"}}
-	objects = append(objects, template, crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"), crd("localmachines.infrastructure.cluster.x-k8s.io"))
+	objects = append(objects, template, crd("localmachinetemplates.infrastructure.cluster.x-k8s.io"),
+		crd("localmachines.infrastructure.cluster.x-k8s.io"))
 	w.client = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
-		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &upgradev1.NodeUpgrade{}, &upgradev1.ControlPlaneUpgrade{}).
+		WithStatusSubresource(&controlplanev1.KubeadmControlPlane{}, &clusterv1.Machine{}, &clusterv1.Cluster{}, &upgradev1.NodeUpgrade{},
+			&upgradev1.ControlPlaneUpgrade{}).
 		WithInterceptorFuncs(interceptor.Funcs{Create: birth, SubResourcePatch: grouptest.StatusPatch}).Build()
 	w.use(w.client)
 	return w
@@ -247,7 +254,8 @@ func (w *world) Ask(_ context.Context, _ *clusterv1.Cluster, endpoints []string)
 // Behind implements observe.KubeadmFiles.
 func (w *world) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kubeadm.Behind, error) {
 	defer w.locked()()
-	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused, Proxy: w.proxy, DNS: w.dns}, w.failBehind
+	return kubeadm.Behind{Permissions: w.permissions, Config: w.config, Addons: w.addons, ConfigUnusable: w.unusable, AddonsRefused: w.refused,
+		Proxy: w.proxy, DNS: w.dns}, w.failBehind
 }
 
 func (w *world) Write(_ context.Context, _ *clusterv1.Cluster, _ kubeadm.Wanted, chore string) error {
@@ -431,7 +439,8 @@ func (w *world) claim(name string) {
 	if err := w.client.Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}
-	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID, Controller: ptr.To(true)}
+	owner := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: m.UID,
+		Controller: ptr.To(true)}
 	for _, o := range []client.Object{&infrav1.LocalMachine{}, &bootstrapv1.KubeadmConfig{}} {
 		if err := w.client.Get(context.Background(), client.ObjectKeyFromObject(m), o); err != nil {
 			w.t.Fatal(err)
@@ -465,7 +474,8 @@ func (w *world) appear(name string) {
 func (w *world) forgetEtcd() { w.r.Memories.Of(kcpKey).Surveys.At = time.Time{} }
 
 func testNode(name string) corev1.Node {
-	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(), Labels: map[string]string{machine.NodeLabel: ""}}}
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now(),
+		Labels: map[string]string{machine.NodeLabel: ""}}}
 	node.Spec.Taints = []corev1.Taint{{Key: machine.NodeLabel, Effect: corev1.TaintEffectNoSchedule}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return node
@@ -488,7 +498,8 @@ func testPods(node string) []corev1.Pod {
 func (w *world) terminate(name string) {
 	w.t.Helper()
 	m := w.machine(name)
-	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue,
+		Reason: clusterv1.MachineDeletingWaitingForPreTerminateHookReason})
 	if err := w.client.Status().Update(context.Background(), m); err != nil {
 		w.t.Fatal(err)
 	}

@@ -115,10 +115,12 @@ func (d *writer) functions() interceptor.Funcs {
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 			return d.write("Patch", changesOf(o, p), o, func(o client.Object) error { return c.Patch(ctx, o, p, options...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			return d.write("Patch", changesOf(o, p), o, func(o client.Object) error { return c.SubResource(sub).Patch(ctx, o, p, options...) })
 		},
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, options ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			options ...client.SubResourceUpdateOption) error {
 			return d.write("Update", sub, o, func(o client.Object) error { return c.SubResource(sub).Update(ctx, o, options...) })
 		},
 	}
@@ -220,7 +222,8 @@ func (d *writer) Behind(ctx context.Context, cluster *clusterv1.Cluster, want ku
 
 // Write implements observe.KubeadmFiles.
 func (d *writer) Write(ctx context.Context, cluster *clusterv1.Cluster, want kubeadm.Wanted, chore string) error {
-	return d.do(write{"workload cluster", "Write" + chore, ""}, d.freezeFiles, func() error { return d.world.Write(ctx, cluster, want, chore) })
+	return d.do(write{"workload cluster", "Write" + chore, ""}, d.freezeFiles,
+		func() error { return d.world.Write(ctx, cluster, want, chore) })
 }
 
 func (d *writer) freezeFiles() {

@@ -39,7 +39,8 @@ func (w *world) ending() []string {
 			text, err := json.Marshal(status)
 			say("status: %s %v", text, err)
 		case *clusterv1.Machine:
-			say("%s: version %s, domain %s, data %v, conditions %s", o.Name, o.Spec.Version, o.Spec.FailureDomain, o.Spec.Bootstrap.ConfigRef, conditionsIn(o.Status.Conditions))
+			say("%s: version %s, domain %s, data %v, conditions %s", o.Name, o.Spec.Version, o.Spec.FailureDomain, o.Spec.Bootstrap.ConfigRef,
+				conditionsIn(o.Status.Conditions))
 		}
 	}
 	for _, m := range w.members {
@@ -83,7 +84,8 @@ func carried(o client.Object) string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, o.GetAnnotations())
 	delete(annotations, controlplanev1.LastMachineAnnotation)
-	return fmt.Sprintf("owners %s, labels %v, annotations %v, finalizers %v, deleted %v", owners(o), o.GetLabels(), annotations, o.GetFinalizers(), o.GetDeletionTimestamp() != nil)
+	return fmt.Sprintf("owners %s, labels %v, annotations %v, finalizers %v, deleted %v", owners(o), o.GetLabels(), annotations,
+		o.GetFinalizers(), o.GetDeletionTimestamp() != nil)
 }
 
 func conditionsIn(list []metav1.Condition) string {

@@ -98,7 +98,8 @@ func (w *world) everything() []client.Object {
 
 // copyOfObjects returns a client for everything as it is now.
 func (w *world) copyOfObjects() client.Client {
-	return fake.NewClientBuilder().WithScheme(w.client.Scheme()).WithObjects(w.everything()...).WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch}).Build()
+	return fake.NewClientBuilder().WithScheme(w.client.Scheme()).WithObjects(w.everything()...).WithInterceptorFuncs(
+		interceptor.Funcs{SubResourcePatch: grouptest.StatusPatch}).Build()
 }
 
 // save keeps a world for others to begin with.
@@ -253,7 +254,8 @@ func (r *run) leave(m *clusterv1.Machine) {
 func (r *run) arrive(name string) bool {
 	config := &bootstrapv1.KubeadmConfig{}
 	m := r.machine(name)
-	if err := r.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: m.Spec.Bootstrap.ConfigRef.Name}, config); err != nil {
+	if err := r.client.Get(context.Background(), client.ObjectKey{Namespace: "default", Name: m.Spec.Bootstrap.ConfigRef.Name},
+		config); err != nil {
 		r.t.Fatal(err)
 	}
 	joins := config.Spec.JoinConfiguration.ControlPlane != nil
@@ -285,7 +287,8 @@ func (r *run) collect() {
 func (r *run) versions() string {
 	var text strings.Builder
 	for _, list := range []client.ObjectList{
-		&controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &clusterv1.MachineHealthCheckList{}, &backupv1alpha1.EtcdRecoveryList{},
+		&controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &clusterv1.MachineHealthCheckList{},
+		&backupv1alpha1.EtcdRecoveryList{},
 	} {
 		if err := r.readFrom(r.client, list).List(context.Background(), list); err != nil {
 			r.t.Fatal(err)

@@ -42,7 +42,8 @@ type clocked struct {
 func clock(w *world) *clocked {
 	c := &clocked{world: w, made: map[string]time.Time{}, left: map[string]time.Time{}, stage: map[string]int{}, last: map[string]string{}}
 	w.intercept(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, cl client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, cl client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			switch after := o.(type) {
 			case *controlplanev1.KubeadmControlPlane:
 				if ageless(w.kcp().Status) == ageless(after.Status) {
@@ -187,7 +188,8 @@ func (c *clocked) pass() {
 		switch {
 		case m.DeletionTimestamp.IsZero():
 			c.come(m.Name, now)
-		case machine.HasHook(&m) && now.Sub(m.DeletionTimestamp.Time) > 8*time.Second && !conditions.IsTrue(&m, clusterv1.MachineDeletingCondition):
+		case machine.HasHook(&m) && now.Sub(m.DeletionTimestamp.Time) > 8*time.Second &&
+			!conditions.IsTrue(&m, clusterv1.MachineDeletingCondition):
 			c.terminate(m.Name)
 		case !machine.HasHook(&m):
 			if c.left[m.Name].IsZero() {
@@ -237,8 +239,10 @@ func (c *clocked) until(replicas int, version string) {
 	for time.Since(began) < 30*time.Minute {
 		c.pass()
 		now := c.machinesNow()
-		if len(now) == replicas && c.kcp().Status.Plan.Step == string(plan.Nothing) && !slices.ContainsFunc(now, func(m clusterv1.Machine) bool { return m.Spec.Version != version }) {
-			c.t.Logf("%d machines of %s after %s: %d writes of the control plane's status, %d more of ages only, %d of its machines'", replicas, version, time.Since(began), c.group, c.ages, c.machines)
+		if len(now) == replicas && c.kcp().Status.Plan.Step == string(plan.Nothing) &&
+			!slices.ContainsFunc(now, func(m clusterv1.Machine) bool { return m.Spec.Version != version }) {
+			c.t.Logf("%d machines of %s after %s: %d writes of the control plane's status, %d more of ages only, %d of its machines'", replicas,
+				version, time.Since(began), c.group, c.ages, c.machines)
 			return
 		}
 	}

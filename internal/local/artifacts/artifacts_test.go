@@ -18,7 +18,8 @@ import (
 )
 
 func TestUnknownVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "1.37.2": "v1.37.2", "v1.99.0": "", "latest": "", "": ""} {
+	for version, want := range map[string]string{"v1.36.3": "v1.36.3", "1.35.4": "v1.35.4", "1.37.2": "v1.37.2", "v1.99.0": "", "latest": "",
+		"": ""} {
 		got, err := (Options{}).known(version)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", version, got, err)
@@ -73,7 +74,8 @@ func TestMissing(t *testing.T) {
 		t.Errorf("with etcd, and CNI plugins of other pins, there: %q, %v", missing, err)
 	}
 	empty := t.TempDir()
-	if _, err := Ensure(t.Context(), Options{Cache: root, Prebuilt: empty}, "v1.36.3"); err == nil || !strings.Contains(err.Error(), empty+" have no ") {
+	if _, err := Ensure(t.Context(), Options{Cache: root, Prebuilt: empty}, "v1.36.3"); err == nil ||
+		!strings.Contains(err.Error(), empty+" have no ") {
 		t.Errorf("an empty prebuilt folder: %v", err)
 	}
 }
@@ -180,7 +182,8 @@ func TestFetched(t *testing.T) {
 
 // Machines have the minor version of etcd that their kubeadm asks for.
 func TestEtcdFollowsKubernetes(t *testing.T) {
-	for version, want := range map[string]string{"v1.34.4": "etcd", "v1.36.3": "etcd", "v1.37.2": "etcd-3.7", "v1.38.0-alpha.1": "etcd-3.7", "v2.0.0": "etcd-3.7"} {
+	for version, want := range map[string]string{"v1.34.4": "etcd", "v1.36.3": "etcd", "v1.37.2": "etcd-3.7", "v1.38.0-alpha.1": "etcd-3.7",
+		"v2.0.0": "etcd-3.7"} {
 		if got := etcdOf(version); got != want {
 			t.Errorf("%s has %s, want %s", version, got, want)
 		}
@@ -200,7 +203,8 @@ func TestVersionsShareWhatTheyCan(t *testing.T) {
 		}
 	}
 	for _, pair := range [][2]cache.Product{
-		{newer.images(), older.images()}, {newer.machine(), older.machine()}, {newer.management(), older.management()}, {newer.store(nil), older.store(nil)},
+		{newer.images(), older.images()}, {newer.machine(), older.machine()}, {newer.management(), older.management()},
+		{newer.store(nil), older.store(nil)},
 	} {
 		if pair[0].Inputs == pair[1].Inputs {
 			t.Errorf("%s and %s have the same inputs", pair[0], pair[1])
@@ -228,7 +232,8 @@ func TestInputsReachWhatDependsOnThem(t *testing.T) {
 		m.built[leaf] = changed
 		for name, product := range products(m) {
 			depends := slices.Contains(dependents, name)
-			if (product.Inputs != before[name].Inputs) != depends || (product.Host != before[name].Host) != depends || errors.Is(product.HostErr, broken) != depends {
+			if (product.Inputs != before[name].Inputs) != depends || (product.Host != before[name].Host) != depends ||
+				errors.Is(product.HostErr, broken) != depends {
 				t.Errorf("%s changed: %s depends on it: %v", leaf, name, !depends)
 			}
 		}
@@ -242,7 +247,8 @@ func TestCollectionsLinkPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := []string{"containerd", "containerd-shim-runc-v2", "ctr", "etcdctl", "etcdutl", "kubeadm", "kubectl", "kubelet", "manifest.json"}
+	programs := []string{"containerd", "containerd-shim-runc-v2", "ctr", "etcdctl", "etcdutl", "kubeadm", "kubectl", "kubelet",
+		"manifest.json"}
 	if got := names(t, folder); !slices.Equal(got, programs) {
 		t.Errorf("machine: %v", got)
 	}
@@ -254,7 +260,8 @@ func TestCollectionsLinkPrograms(t *testing.T) {
 	if folder, err = m.cache.Ensure(t.Context(), m.management()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := names(t, folder), []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "manifest.json"}; !slices.Equal(got, want) {
+	if got, want := names(t, folder), []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl",
+		"manifest.json"}; !slices.Equal(got, want) {
 		t.Errorf("management: %v", got)
 	}
 }
@@ -356,11 +363,13 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s starts %v, want %s", name, config.Config.Entrypoint, want)
 		}
 	}
-	proxy, err := exec.Command("sh", "-c", `tar -xOf "$1" --wildcards '*.tar.gz' | tar -tz`, "sh", filepath.Join(folder, "kube-proxy.tar")).CombinedOutput()
+	proxy, err := exec.Command("sh", "-c", `tar -xOf "$1" --wildcards '*.tar.gz' | tar -tz`, "sh",
+		filepath.Join(folder, "kube-proxy.tar")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, proxy)
 	}
-	for _, want := range []string{"usr/local/bin/kube-proxy\n", "usr/sbin/nft\n", "/libnftables.so.1\n", "etc/nsswitch.conf\n", "etc/protocols\n"} {
+	for _, want := range []string{"usr/local/bin/kube-proxy\n", "usr/sbin/nft\n", "/libnftables.so.1\n", "etc/nsswitch.conf\n",
+		"etc/protocols\n"} {
 		if !strings.Contains(string(proxy), want) {
 			t.Errorf("kube-proxy's image has no %s, only\n%s", strings.TrimSpace(want), proxy)
 		}
@@ -370,7 +379,8 @@ func TestImages(t *testing.T) {
 func TestImageNamesAreRefused(t *testing.T) {
 	kubeadm := filepath.Join(t.TempDir(), "kubeadm")
 	for _, test := range []struct{ name, text, want string }{
-		{"an unknown image", "echo '" + kubeadmList + "\nregistry.k8s.io/novelty:v1'", "image registry.k8s.io/novelty:v1: how to make it is not known, only coredns, etcd, "},
+		{"an unknown image", "echo '" + kubeadmList + "\nregistry.k8s.io/novelty:v1'",
+			"image registry.k8s.io/novelty:v1: how to make it is not known, only coredns, etcd, "},
 		{"too few", "echo registry.k8s.io/pause:3.10.2", "want 7 of them, it lists 1: registry.k8s.io/pause:3.10.2"},
 		{"failure", "echo no such flag >&2; exit 3", "exit status 3: no such flag"},
 	} {
@@ -431,7 +441,8 @@ func TestManifestsOfClusterAPI(t *testing.T) {
 	}
 	for _, want := range []string{
 		"core/crd/bases/cluster.x-k8s.io_machines.yaml", "core/crd/patches/webhook_in_machines.yaml", "core/webhook/manifests.yaml",
-		"core/rbac/role.yaml", "bootstrap/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigs.yaml", "bootstrap/webhook/manifests.yaml", "bootstrap/rbac/role.yaml",
+		"core/rbac/role.yaml", "bootstrap/crd/bases/bootstrap.cluster.x-k8s.io_kubeadmconfigs.yaml", "bootstrap/webhook/manifests.yaml",
+		"bootstrap/rbac/role.yaml",
 	} {
 		if info, err := os.Stat(filepath.Join(folder, want)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", want, err)

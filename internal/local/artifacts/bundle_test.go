@@ -251,7 +251,8 @@ func TestStalledServer(t *testing.T) {
 			go func() { _, _ = server.Write([]byte("x")) }()
 			return &http.Response{StatusCode: http.StatusOK, Status: "200 OK", ContentLength: -1, Body: body, Request: r}, nil
 		})
-		from, err := Bundle{From: "https://example.org/bundle", Client: &http.Client{Transport: to}}.open(ctx, cancel, t.TempDir(), func(string) {})
+		from, err := Bundle{From: "https://example.org/bundle", Client: &http.Client{Transport: to}}.open(ctx, cancel, t.TempDir(),
+			func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

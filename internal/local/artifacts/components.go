@@ -32,15 +32,18 @@ const recipe = "2"
 func components(kubernetes string) []component {
 	const mib = 1 << 20
 	return []component{
-		{name: "kubernetes", folder: kubernetesPrefix + kubernetes, module: "k8s.io/kubernetes", stamp: kubernetesStamp, size: 600 * mib, compile: 2500 * mib},
+		{name: "kubernetes", folder: kubernetesPrefix + kubernetes, module: "k8s.io/kubernetes", stamp: kubernetesStamp, size: 600 * mib,
+			compile: 2500 * mib},
 		{name: "etcd", folder: "etcd", module: etcdModule, rename: etcdNames, size: 64 * mib, compile: 500 * mib},
 		{name: "etcd-3.7", folder: "etcd-3.7", module: etcdModule, rename: etcdNames, size: 64 * mib, compile: 500 * mib},
 		{name: "etcd-3.5", folder: "etcd-3.5", module: etcdModule, rename: etcdNames, size: 40 * mib, compile: 400 * mib},
 		{name: "etcdadm", folder: "etcdadm", module: "sigs.k8s.io/etcdadm", size: 16 * mib, compile: 100 * mib},
-		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib, compile: 700 * mib},
+		{name: "containerd", folder: "containerd", module: "github.com/containerd/containerd/v2", stamp: containerdStamp, size: 80 * mib,
+			compile: 700 * mib},
 		{name: "cni", folder: "cni", module: "github.com/containernetworking/plugins", stamp: pluginsStamp, size: 20 * mib, compile: 100 * mib},
 		{name: "coredns", folder: "coredns", module: "github.com/coredns/coredns", size: 50 * mib, compile: 400 * mib},
-		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp, size: 350 * mib, compile: 1500 * mib},
+		{name: clusterAPIPrograms, folder: "cluster-api", module: clusterAPIModule, names: clusterAPINames, stamp: clusterAPIStamp,
+			size: 350 * mib, compile: 1500 * mib},
 		{name: "cert-manager", folder: "cert-manager", module: certManagerModule, stamp: certManagerStamp, size: 200 * mib, compile: 800 * mib},
 		{name: "helm", folder: "helm", module: "helm.sh/helm/v4", stamp: helmStamp, size: 80 * mib, compile: 800 * mib},
 	}
@@ -79,7 +82,8 @@ func clusterAPIStamp(version string) map[string]string {
 	const variables = clusterAPIModule + "/version."
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	return map[string]string{
-		variables + "gitVersion": version, variables + "gitMajor": parts[0], variables + "gitMinor": parts[1], variables + "gitTreeState": "clean",
+		variables + "gitVersion": version, variables + "gitMajor": parts[0], variables + "gitMinor": parts[1],
+		variables + "gitTreeState": "clean",
 	}
 }
 

@@ -172,7 +172,8 @@ func TestDownloadGoesOn(t *testing.T) {
 	if _, was := asked.Load(fmt.Sprintf("bytes=%d-", len(text)*2/3)); !was {
 		t.Error("the second run did not go on where the first was")
 	}
-	for name, left := range map[string][]byte{"another file": []byte("something else"), "too long": append(bytes.Clone(text), 'x'), "all of it": text} {
+	for name, left := range map[string][]byte{"another file": []byte("something else"), "too long": append(bytes.Clone(text), 'x'),
+		"all of it": text} {
 		to := Options{Cache: t.TempDir()}
 		part := filepath.Join(to.Cache, downloadsFolder, sum+".part")
 		if err := os.MkdirAll(filepath.Dir(part), 0o700); err != nil {
@@ -222,28 +223,37 @@ func TestHostileServers(t *testing.T) {
 		sum   string
 		want  string
 	}{
-		"another host":        {http.RedirectHandler(other.URL+"/b?token=secret", http.StatusFound).ServeHTTP, "", "it redirects to " + other.URL + "/b?xxxxx: another host needs a public key"},
-		"plain http":          {http.RedirectHandler("http://secret@example.org/b", http.StatusFound).ServeHTTP, "", "it redirects to http://xxxxx@example.org/b: http:// needs a public key"},
+		"another host": {http.RedirectHandler(other.URL+"/b?token=secret", http.StatusFound).ServeHTTP, "", "it redirects to " +
+			other.URL + "/b?xxxxx: another host needs a public key"},
+		"plain http": {http.RedirectHandler("http://secret@example.org/b", http.StatusFound).ServeHTTP, "",
+			"it redirects to http://xxxxx@example.org/b: http:// needs a public key"},
 		"a file of this host": {http.RedirectHandler("file:///etc/passwd", http.StatusFound).ServeHTTP, sum, "unsupported protocol scheme"},
-		"redirects for ever":  {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, "", "it redirects more than 10 times"},
+		"redirects for ever": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) }, "",
+			"it redirects more than 10 times"},
 		"a gzip bomb": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(zip.Bytes())
 		}, "", `sends Content-Encoding "gzip"`},
-		"an endless body":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, zeros{}) }, sum, "the server sends more than 4 MiB"},
-		"an endless body, no sum": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text[:20]); _, _ = io.Copy(w, zeros{}) }, "", "bundle"},
-		"too large a body":        {say(http.StatusOK, "Content-Length", "5000000"), sum, "the server sends more than 4 MiB: 5 MiB"},
-		"another checksum":        {whole, strings.Repeat("0", 64), "it has the SHA-256 " + sum + " instead of 000000"},
-		"no checksum":             {whole, "0123", `invalid checksum "0123": must be the 64 hexadecimal digits of a SHA-256`},
-		"a shorter file":          {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text[:len(text)-1]) }, sum, "it has the SHA-256"},
+		"an endless body": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, zeros{}) }, sum,
+			"the server sends more than 4 MiB"},
+		"an endless body, no sum": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text[:20]); _, _ = io.Copy(w, zeros{}) }, "",
+			"bundle"},
+		"too large a body": {say(http.StatusOK, "Content-Length", "5000000"), sum, "the server sends more than 4 MiB: 5 MiB"},
+		"another checksum": {whole, strings.Repeat("0", 64), "it has the SHA-256 " + sum + " instead of 000000"},
+		"no checksum":      {whole, "0123", `invalid checksum "0123": must be the 64 hexadecimal digits of a SHA-256`},
+		"a shorter file":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text[:len(text)-1]) }, sum, "it has the SHA-256"},
 		"another file after a cut": {first(cut, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("ETag", `"two"`)
 			withoutVersion(w, r, text)
 		}), "", "the file was replaced on the server"},
-		"another size after a cut":   {first(cut, func(w http.ResponseWriter, r *http.Request) { cutting(text[:len(text)-1], len(text))(w, r) }), "", "the file was replaced on the server"},
-		"another part after a cut":   {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "bytes 7-9/10")), "", `sends the part "bytes 7-9/10" of the file: must begin with byte`},
-		"no part after a cut":        {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "nonsense")), "", `sends the part "nonsense"`},
-		"nothing more after a cut":   {first(cut, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "", "the server cut the connection 6 times"},
+		"another size after a cut": {first(cut, func(w http.ResponseWriter, r *http.Request) { cutting(text[:len(text)-1], len(text))(w, r) }),
+			"", "the file was replaced on the server"},
+		"another part after a cut": {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "bytes 7-9/10")), "",
+			`sends the part "bytes 7-9/10" of the file: must begin with byte`},
+		"no part after a cut": {first(cut, say(http.StatusPartialContent, "ETag", `"one"`, "Content-Range", "nonsense")), "",
+			`sends the part "nonsense"`},
+		"nothing more after a cut": {first(cut, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "",
+			"the server cut the connection 6 times"},
 		"refused after a cut":        {first(cut, say(http.StatusUnauthorized)), sum, "the server answers 401 Unauthorized"},
 		"down after a cut":           {first(cut, say(http.StatusBadGateway)), sum, "the server cut the connection 6 times"},
 		"a status of its own making": {say(599), "", "the server answers 599"},
@@ -254,7 +264,8 @@ func TestHostileServers(t *testing.T) {
 			to := Options{Cache: t.TempDir()}
 			from := strings.Replace(s.URL, "https://", "https://user:secret@", 1) + "/bundle?token=secret"
 			imported, err := ImportBundle(t.Context(), to, Bundle{From: from, SHA256: test.sum, Most: 4 << 20, Client: s.Client()})
-			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "user") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") ||
+				strings.Contains(err.Error(), "user") {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			if len(imported) > 0 && test.sum != "" {

@@ -147,7 +147,8 @@ func addProgram(to *tar.Writer, file, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: info.Size(), Format: tar.FormatUSTAR}); err != nil {
+	if err := to.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: info.Size(),
+		Format: tar.FormatUSTAR}); err != nil {
 		return err
 	}
 	_, err = io.Copy(to, source)

@@ -48,7 +48,8 @@ func TestPackEtcd(t *testing.T) {
 		}
 		got = append(got, header.Name+" "+string(content))
 	}
-	if want := []string{"etcd-v3.6.16-linux-amd64/etcd #!etcd", "etcd-v3.6.16-linux-amd64/etcdctl #!etcdctl", "etcd-v3.6.16-linux-amd64/etcdutl #!etcdutl"}; !slices.Equal(got, want) {
+	if want := []string{"etcd-v3.6.16-linux-amd64/etcd #!etcd", "etcd-v3.6.16-linux-amd64/etcdctl #!etcdctl",
+		"etcd-v3.6.16-linux-amd64/etcdutl #!etcdutl"}; !slices.Equal(got, want) {
 		t.Errorf("the archive has %q, want %q", got, want)
 	}
 }

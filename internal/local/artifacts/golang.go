@@ -93,14 +93,16 @@ func findToolchain(ctx context.Context) toolchain {
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
 	if err != nil {
-		return toolchain{err: fmt.Errorf("%w, version %s or later: %s says: %s (%w)", ErrNoGo, version, command, strings.TrimSpace(stderr.String()), err)}
+		return toolchain{err: fmt.Errorf("%w, version %s or later: %s says: %s (%w)", ErrNoGo, version, command,
+			strings.TrimSpace(stderr.String()), err)}
 	}
 	var answer struct{ GOVERSION, GOCACHE, GOMODCACHE string }
 	if err := json.Unmarshal(output, &answer); err != nil {
 		return toolchain{err: fmt.Errorf("asking %s for its version: %w", command, err)}
 	}
 	if tooOld(answer.GOVERSION) {
-		return toolchain{err: fmt.Errorf("%w, version %s or later: %s is %s; get one from https://go.dev/dl/", ErrNoGo, version, command, answer.GOVERSION)}
+		return toolchain{err: fmt.Errorf("%w, version %s or later: %s is %s; get one from https://go.dev/dl/", ErrNoGo, version, command,
+			answer.GOVERSION)}
 	}
 	return toolchain{
 		command: command,

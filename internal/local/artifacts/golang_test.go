@@ -138,7 +138,8 @@ func TestLinkerFlags(t *testing.T) {
 		{"etcd", "v3.6.16", "-s -w"},
 		{"containerd", "v2.4.2", "-s -w -X github.com/containerd/containerd/v2/version.Version=v2.4.2"},
 		{"kubernetes", "v1.36.3", "-s -w -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 " +
-			"-X k8s.io/component-base/version.gitMinor=36 -X k8s.io/component-base/version.gitTreeState=clean -X k8s.io/component-base/version.gitVersion=v1.36.3"},
+			"-X k8s.io/component-base/version.gitMinor=36 -X k8s.io/component-base/version.gitTreeState=clean -X " +
+			"k8s.io/component-base/version.gitVersion=v1.36.3"},
 	} {
 		for _, c := range components("v1.36.3") {
 			if got := c.linkerFlags(test.version); c.name == test.component && got != test.want {
@@ -163,8 +164,10 @@ func TestSharedPackages(t *testing.T) {
 		t.Errorf("the Makefile compiles otherwise than artifacts are compiled: it has no line%s", want)
 	}
 	for _, module := range []string{
-		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/kube-openapi", "k8s.io/utils", "sigs.k8s.io/structured-merge-diff/v6", "github.com/go-logr/logr",
-		"go.yaml.in/yaml/v2", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time", "google.golang.org/protobuf", "google.golang.org/grpc",
+		"k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go", "k8s.io/kube-openapi", "k8s.io/utils", "sigs.k8s.io/structured-merge-diff/v6",
+		"github.com/go-logr/logr",
+		"go.yaml.in/yaml/v2", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text", "golang.org/x/time", "google.golang.org/protobuf",
+		"google.golang.org/grpc",
 	} {
 		want, err := pin{mod: string(own)}.version(module)
 		if err != nil {
@@ -205,7 +208,8 @@ func TestFindToolchain(t *testing.T) {
 	for _, test := range []struct{ name, script, want string }{
 		{"none", "", "go is not in PATH; get Go 1.26.6 or later from https://go.dev/dl/"},
 		{"too old to know toolchains", `echo '{"GOVERSION":"go1.19.8","GOCACHE":"/c","GOMODCACHE":"/m"}'`, "is go1.19.8; get one from"},
-		{"not allowed to fetch a newer one", `echo "go: go.mod requires go >= 1.26.6 (running go 1.24.4; GOTOOLCHAIN=local)" >&2; exit 1`, "says: go: go.mod requires go >= 1.26.6"},
+		{"not allowed to fetch a newer one", `echo "go: go.mod requires go >= 1.26.6 (running go 1.24.4; GOTOOLCHAIN=local)" >&2; exit 1`,
+			"says: go: go.mod requires go >= 1.26.6"},
 	} {
 		t.Setenv("PATH", folder)
 		if test.script != "" {
@@ -231,7 +235,8 @@ func TestBuildIsNotDisturbed(t *testing.T) {
 		t.Skip(err)
 	}
 	for name, value := range map[string]string{
-		"GOFLAGS": "-mod=vendor -tags=nothing", "GOWORK": "/nowhere/go.work", "CGO_ENABLED": "1", "GOOS": "windows", "GOEXPERIMENT": "nonsense", "GO111MODULE": "off",
+		"GOFLAGS": "-mod=vendor -tags=nothing", "GOWORK": "/nowhere/go.work", "CGO_ENABLED": "1", "GOOS": "windows", "GOEXPERIMENT": "nonsense",
+		"GO111MODULE": "off",
 	} {
 		t.Setenv(name, value)
 	}

@@ -37,20 +37,23 @@ var contents = map[string]content{
 	"kube-scheduler":          {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-scheduler"}},
 	"kube-proxy":              {leaf: "kubernetes", folder: "/usr/local/bin", programs: []string{"kube-proxy"}, nft: true, older: true},
 	"etcd":                    {leaf: "etcd", folder: "/usr/local/bin", programs: []string{"etcd", "etcdctl", "etcdutl"}},
-	"coredns":                 {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.6", "v1.14.2", "v1.13.1", "v1.12.1"}},
-	"pause":                   {leaf: "pause", folder: "/", programs: []string{"pause"}},
+	"coredns": {leaf: "coredns", folder: "/", programs: []string{"coredns"}, tags: []string{"v1.14.6", "v1.14.2", "v1.13.1",
+		"v1.12.1"}},
+	"pause": {leaf: "pause", folder: "/", programs: []string{"pause"}},
 }
 
 // common is in every image: names for the users that processes run as, and the order in which names of hosts are looked up.
 var common = []image.File{
-	{Path: "/etc/passwd", Mode: 0o644, Text: "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"},
+	{Path: "/etc/passwd", Mode: 0o644,
+		Text: "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"},
 	{Path: "/etc/group", Mode: 0o644, Text: "root:x:0:\nnobody:x:65534:\nnonroot:x:65532:\n"},
 	{Path: "/etc/nsswitch.conf", Mode: 0o644, Text: "hosts: files dns\n"},
 }
 
 // protocols are in the image of kube-proxy. Without their names nft lists the numbers: kube-proxy, restarted, adds what is there under its
 // name, and then deletes it as something that is not wanted any more.
-var protocols = image.File{Path: "/etc/protocols", Mode: 0o644, Text: "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n"}
+var protocols = image.File{Path: "/etc/protocols", Mode: 0o644, Text: "ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 " +
+	"IPv6-ICMP\nsctp 132 SCTP\n"}
 
 // images returns the product of all images that kubeadm of this version asks for. The names come from kubeadm itself.
 func (m *maker) images() cache.Product {
@@ -158,7 +161,8 @@ func imageNames(ctx context.Context, kubeadm, version string) ([]string, error) 
 		}
 	}
 	if len(names) != len(contents) {
-		return nil, fmt.Errorf("asking kubeadm for the names of images: want %d of them, it lists %d: %s", len(contents), len(names), strings.Join(names, " "))
+		return nil, fmt.Errorf("asking kubeadm for the names of images: want %d of them, it lists %d: %s", len(contents), len(names),
+			strings.Join(names, " "))
 	}
 	return names, nil
 }

@@ -19,7 +19,8 @@ func madeSet(t *testing.T) Set {
 		}
 		return p
 	}
-	return Set{Kubernetes: "v1.30.1", Management: path("management"), Machine: path("machine"), CNI: path("cni"), CRDs: path("crds"), Images: []string{path("image.tar")}}
+	return Set{Kubernetes: "v1.30.1", Management: path("management"), Machine: path("machine"), CNI: path("cni"), CRDs: path("crds"),
+		Images: []string{path("image.tar")}}
 }
 
 // A version that newer pins have dropped stays what it was for those who have it, and is built for nobody.
@@ -45,7 +46,8 @@ func TestVersionOfThePast(t *testing.T) {
 	if err := os.RemoveAll(s.Machine); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Ensure(t.Context(), o, "v1.30.1"); err == nil || !strings.Contains(err.Error(), "cannot be had, only "+strings.Join(Versions(), ", ")) {
+	if _, err := Ensure(t.Context(), o, "v1.30.1"); err == nil ||
+		!strings.Contains(err.Error(), "cannot be had, only "+strings.Join(Versions(), ", ")) {
 		t.Errorf("of a set that is not whole: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func EnsureManager(ctx context.Context, o Options, program string) (file, name s
 		Build: func(_ context.Context, w cache.Workplace) error {
 			w.Report("writing %s", name)
 			files := append([]image.File{{Path: managerPath, Source: program, Mode: 0o755}}, common...)
-			return image.Write(filepath.Join(w.Out, managerFile), w.Work, image.Image{Name: name, Entrypoint: []string{managerPath}, User: nonroot, Files: files})
+			return image.Write(filepath.Join(w.Out, managerFile), w.Work, image.Image{Name: name, Entrypoint: []string{managerPath}, User: nonroot,
+				Files: files})
 		},
 	})
 	if err != nil {

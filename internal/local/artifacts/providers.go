@@ -165,8 +165,9 @@ func (m *maker) providerImages() cache.Product {
 func (m *maker) providerRepository() cache.Product {
 	p := cache.Product{
 		Name: "provider-repository", Version: m.built[clusterAPIPrograms].Version,
-		Inputs: cache.Sum("provider-repository", "1", fmt.Sprint(providerManifests), fmt.Sprint(providerImages), certManagerNamespace, fmt.Sprint(certManagerValues)),
-		Needs:  []cache.Need{{Bytes: 16 << 20}},
+		Inputs: cache.Sum("provider-repository", "1", fmt.Sprint(providerManifests), fmt.Sprint(providerImages), certManagerNamespace,
+			fmt.Sprint(certManagerValues)),
+		Needs: []cache.Need{{Bytes: 16 << 20}},
 	}
 	for _, leaf := range m.providerLeaves() {
 		p = dependOn(p, leaf)
@@ -198,7 +199,8 @@ func (m *maker) clusterAPIComponents(ctx context.Context, w cache.Workplace) ([]
 	var all [][]byte
 	for _, p := range providerManifests {
 		w.Report("rendering %s", p.file)
-		cmd := exec.CommandContext(ctx, filepath.Join(m.folders[clusterAPIPrograms], "kustomize"), "build", filepath.Join(source, filepath.FromSlash(p.folder)))
+		cmd := exec.CommandContext(ctx, filepath.Join(m.folders[clusterAPIPrograms], "kustomize"), "build",
+			filepath.Join(source, filepath.FromSlash(p.folder)))
 		components, err := outputOf(cmd)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", p.file, err)

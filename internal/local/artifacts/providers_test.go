@@ -67,7 +67,8 @@ spec:
 
 // TestReleased: components name the images of the release, which need not be pulled, and keep clusterctl's variables.
 func TestReleased(t *testing.T) {
-	want := strings.NewReplacer("gcr.io/k8s-staging-cluster-api/NAME:main", "registry.k8s.io/cluster-api/some-controller:v1.2.3", "Always", "IfNotPresent").Replace(staged)
+	want := strings.NewReplacer("gcr.io/k8s-staging-cluster-api/NAME:main", "registry.k8s.io/cluster-api/some-controller:v1.2.3", "Always",
+		"IfNotPresent").Replace(staged)
 	if got := string(released([]byte(strings.ReplaceAll(staged, "NAME", "some-controller")), "v1.2.3")); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -88,7 +89,8 @@ esac
 sed "s/NAME/$name/" <<'EOF'`+"\n"+staged+"EOF")
 	chart := filepath.Join(m.folders["helm"], "helm")
 	printing := func(names ...string) string {
-		return "[ $1 = template ] || exit 0\nfor name in " + strings.Join(names, " ") + "; do echo \"  image: \\\"quay.io/jetstack/cert-manager-$name:v1.21.2\\\"\"; done"
+		return "[ $1 = template ] || exit 0\nfor name in " + strings.Join(names, " ") +
+			"; do echo \"  image: \\\"quay.io/jetstack/cert-manager-$name:v1.21.2\\\"\"; done"
 	}
 	script(t, chart, printing("controller", "webhook", "cainjector"))
 	folder, err := m.cache.Ensure(t.Context(), m.providerRepository())
@@ -96,8 +98,10 @@ sed "s/NAME/$name/" <<'EOF'`+"\n"+staged+"EOF")
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"cluster-api/v1.14.2/core-components.yaml", "cluster-api/v1.14.2/metadata.yaml", "bootstrap-kubeadm/v1.14.2/bootstrap-components.yaml", "bootstrap-kubeadm/v1.14.2/metadata.yaml",
-		"control-plane-kubeadm/v1.14.2/control-plane-components.yaml", "control-plane-kubeadm/v1.14.2/metadata.yaml", "cert-manager/v1.21.2/cert-manager.yaml",
+		"cluster-api/v1.14.2/core-components.yaml", "cluster-api/v1.14.2/metadata.yaml", "bootstrap-kubeadm/v1.14.2/bootstrap-components.yaml",
+		"bootstrap-kubeadm/v1.14.2/metadata.yaml",
+		"control-plane-kubeadm/v1.14.2/control-plane-components.yaml", "control-plane-kubeadm/v1.14.2/metadata.yaml",
+		"cert-manager/v1.21.2/cert-manager.yaml",
 	} {
 		if info, err := os.Stat(filepath.Join(folder, want)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", want, err)

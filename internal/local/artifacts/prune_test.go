@@ -39,7 +39,8 @@ func TestPruneKeepsWhatIsAskedFor(t *testing.T) {
 	}
 	set := Set{
 		Management: put(t, root, old("management")), Machine: put(t, root, old("machine")), CNI: put(t, root, old("cni")),
-		Images: []string{filepath.Join(put(t, root, old("images")), "etcd.tar")}, Store: put(t, root, old("store")), CRDs: put(t, root, old("cluster-api")),
+		Images: []string{filepath.Join(put(t, root, old("images")), "etcd.tar")}, Store: put(t, root, old("store")),
+		CRDs: put(t, root, old("cluster-api")),
 	}
 	leaf := filepath.Base(put(t, root, old("kubernetes"))) // what was linked from it lives on
 	for _, tt := range []struct {

@@ -213,7 +213,8 @@ func push(ctx context.Context, to string, write func(io.Writer) error) (cache.By
 	if err != nil {
 		return 0, fmt.Errorf("reading the bundle: %w", err)
 	}
-	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), layer)
+	image, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+		layer)
 	if err != nil {
 		return 0, fmt.Errorf("describing the bundle: %w", err)
 	}

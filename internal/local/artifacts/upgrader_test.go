@@ -97,7 +97,8 @@ func TestPublishedPrograms(t *testing.T) {
 			}
 		}
 	}
-	if brings := bringsOf(map[string]string{"containerd": "v2.4.2", "cni": "v1.9.1", "kubernetes": "v1.36.3"}); brings != (steps.Brings{Containerd: "v2.4.2", CNI: "v1.9.1"}) {
+	brings := bringsOf(map[string]string{"containerd": "v2.4.2", "cni": "v1.9.1", "kubernetes": "v1.36.3"})
+	if brings != (steps.Brings{Containerd: "v2.4.2", CNI: "v1.9.1"}) {
 		t.Errorf("%+v", brings)
 	}
 }

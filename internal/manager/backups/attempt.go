@@ -158,7 +158,8 @@ func (c *Controller) take(ctx context.Context, l *look, now time.Time) (string, 
 		return controlplanev1.BackupFailed, err
 	}
 	r := clusterbackup.Request{
-		Name: backup.Name(now, rand.String(5)), Kubernetes: found.Version, Recipients: l.spec.Encryption.Recipients, Fingerprints: fingerprints, Files: files,
+		Name: backup.Name(now, rand.String(5)), Kubernetes: found.Version, Recipients: l.spec.Encryption.Recipients, Fingerprints: fingerprints,
+		Files:   files,
 		Cluster: backup.Cluster{UID: l.catalog.UID, Namespace: l.cluster.Namespace, Name: l.cluster.Name}, Limits: c.Limits, Now: now,
 	}
 	proves := l.proves(now)

@@ -49,7 +49,8 @@ type scene struct {
 func newScene(t *testing.T, change func(*controlplanev1.KubeadmControlPlane), more ...client.Object) *scene {
 	t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "demo", UID: uid}}
-	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "kcp", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+	kcp := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: "kcp",
+		Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
 	kcp.Spec.Backup = &controlplanev1.BackupSpec{StoreRef: controlplanev1.BackupStoreReference{Name: "host"}, Schedule: "@daily"}
 	kcp.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	if change != nil {
@@ -64,7 +65,8 @@ func newScene(t *testing.T, change func(*controlplanev1.KubeadmControlPlane), mo
 }
 
 func hostStore() client.Object {
-	return &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}}
+	return &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "host"},
+		Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}}}
 }
 
 // look reconciles once, and returns the control plane and its condition as text.
@@ -87,12 +89,14 @@ func (s *scene) look() (*controlplanev1.KubeadmControlPlane, string, ctrl.Result
 // TestReports: what keeps a backup from being taken stands in the condition, and what is not to be backed up has none.
 func TestReports(t *testing.T) {
 	bucket := func(endpoint string) client.Object {
-		return &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
-			S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: endpoint, Bucket: "backups"},
-			CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "credentials"},
-		}}}
+		return &backupv1alpha1.BackupStore{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "host"},
+			Spec: backupv1alpha1.BackupStoreSpec{S3: &backupv1alpha1.S3Store{
+				S3Bucket:             backupv1alpha1.S3Bucket{Endpoint: endpoint, Bucket: "backups"},
+				CredentialsSecretRef: backupv1alpha1.SecretReference{Name: "credentials"},
+			}}}
 	}
-	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "credentials"}, Data: map[string][]byte{"accessKeyID": []byte("id")}}
+	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "credentials"},
+		Data: map[string][]byte{"accessKeyID": []byte("id")}}
 	for name, test := range map[string]struct {
 		change func(*controlplanev1.KubeadmControlPlane)
 		more   []client.Object
@@ -103,9 +107,11 @@ func TestReports(t *testing.T) {
 		"paused": {func(k *controlplanev1.KubeadmControlPlane) {
 			k.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 		}, nil, ""},
-		"no store":             {nil, nil, "False StoreUnusable: opening BackupStore host: there is none in namespace team"},
-		"no secret":            {nil, []client.Object{bucket("https://x")}, "False StoreUnusable: opening BackupStore host: there is no secret credentials"},
-		"half a secret":        {nil, []client.Object{bucket("https://x"), credentials}, "False StoreUnusable: opening BackupStore host: secret credentials has no secretAccessKey"},
+		"no store": {nil, nil, "False StoreUnusable: opening BackupStore host: there is none in namespace team"},
+		"no secret": {nil, []client.Object{bucket("https://x")},
+			"False StoreUnusable: opening BackupStore host: there is no secret credentials"},
+		"half a secret": {nil, []client.Object{bucket("https://x"), credentials},
+			"False StoreUnusable: opening BackupStore host: secret credentials has no secretAccessKey"},
 		"etcd does not answer": {nil, []client.Object{hostStore()}, "False Never: there is no verified backup yet; the last attempt (Failed): "},
 		"no etcd of ours": {func(k *controlplanev1.KubeadmControlPlane) {
 			k.Spec.ManagedExternalEtcdRef = controlplanev1.ManagedEtcdReference{APIGroup: "x", Kind: "EtcdCluster", Name: "e"}
@@ -142,7 +148,8 @@ func TestRetries(t *testing.T) {
 	s := newScene(t, nil, hostStore())
 	kcp, _, result := s.look()
 	first := kcp.Status.Backup.LastAttempt
-	if first.Reason != controlplanev1.BackupFailed || first.Message == "" || result.RequeueAfter < 50*time.Second || result.RequeueAfter > time.Minute {
+	if first.Reason != controlplanev1.BackupFailed || first.Message == "" || result.RequeueAfter < 50*time.Second ||
+		result.RequeueAfter > time.Minute {
 		t.Errorf("%+v, again after %s", first, result.RequeueAfter)
 	}
 	if id := kcp.Annotations[controlplanev1.BackupIdentityAnnotation]; id != uid {
@@ -313,7 +320,8 @@ func TestStanding(t *testing.T) {
 	good := put(t, catalog, now.Add(-2*time.Hour), true)
 	bad := put(t, catalog, now.Add(-time.Minute), false)
 	kcp, text, _ := s.look()
-	if kcp.Status.Backup.LastVerified.Name != good || kcp.Status.Backup.LastVerified.Revision != 5 || kcp.Status.Backup.Next.Time.Before(now) || !strings.HasPrefix(text, "True Verified: recoverable from "+good) {
+	if kcp.Status.Backup.LastVerified.Name != good || kcp.Status.Backup.LastVerified.Revision != 5 ||
+		kcp.Status.Backup.Next.Time.Before(now) || !strings.HasPrefix(text, "True Verified: recoverable from "+good) {
 		t.Errorf("%+v, %s", kcp.Status.Backup, text)
 	}
 	if n := kcp.Status.Backup.LastAttempt; n.Reason != "" {
@@ -344,7 +352,8 @@ func TestStanding(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.timetable = timetable
-	if c := l.current(controlplanev1.BackupStatus{LastVerified: kcp.Status.Backup.LastVerified}, now.Add(2*time.Hour)); c.Reason != controlplanev1.BackupOverdue {
+	if c := l.current(controlplanev1.BackupStatus{LastVerified: kcp.Status.Backup.LastVerified},
+		now.Add(2*time.Hour)); c.Reason != controlplanev1.BackupOverdue {
 		t.Errorf("after four hours of an hourly schedule: %+v", c)
 	}
 	l.spec = &controlplanev1.BackupSpec{Verify: controlplanev1.BackupVerifyDaily}

@@ -150,7 +150,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: err, reason: controlplanev1.BackupFailed})
 	case !spec.HoldsQuorum && c.Kind.Type().Kind == "KubeadmControlPlane":
-		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: fmt.Errorf("etcd does not run on its machines"), reason: controlplanev1.BackupFailed})
+		return ctrl.Result{}, c.report(ctx, &look{object: object, failed: fmt.Errorf("etcd does not run on its machines"),
+			reason: controlplanev1.BackupFailed})
 	}
 	return c.look(ctx, object, cluster, spec.Backup, timetable)
 }
@@ -207,7 +208,8 @@ func (c *Controller) forget(key types.NamespacedName) {
 }
 
 // look opens the store, takes a backup if one is due, and reports.
-func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable) (ctrl.Result, error) {
+func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec,
+	timetable backup.Timetable) (ctrl.Result, error) {
 	k := c.of(object)
 	if object.GetDeletionTimestamp().IsZero() {
 		var err error

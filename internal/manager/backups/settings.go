@@ -48,13 +48,18 @@ const DefaultScratch = "/scratch"
 // AddFlags adds a flag for each setting.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	s.Limits = scratch.DefaultLimits
-	fs.StringVar(&s.Folder, "backup-folder", "", "Mount of a volume for BackupStores of the kind folder, each of which gets the folder NAMESPACE/NAME in it. Empty: there are none.")
-	fs.StringVar(&s.Scratch, "backup-scratch", "", "Folder in which snapshots are restored to prove backups. Defaults to "+DefaultScratch+", which the manifests mount, if it is there; else no backup is verified.")
-	fs.Int64Var(&s.Limits.Memory, "backup-scratch-memory", s.Limits.Memory, "Most memory in bytes that restoring one snapshot may take, in a process of its own.")
+	fs.StringVar(&s.Folder, "backup-folder", "",
+		"Mount of a volume for BackupStores of the kind folder, each of which gets the folder NAMESPACE/NAME in it. Empty: there are none.")
+	fs.StringVar(&s.Scratch, "backup-scratch", "", "Folder in which snapshots are restored to prove backups. Defaults to "+DefaultScratch+
+		", which the manifests mount, if it is there; else no backup is verified.")
+	fs.Int64Var(&s.Limits.Memory, "backup-scratch-memory", s.Limits.Memory,
+		"Most memory in bytes that restoring one snapshot may take, in a process of its own.")
 	fs.Int64Var(&s.Limits.Disk, "backup-scratch-disk", s.Limits.Disk,
-		"Most bytes that restoring one snapshot may take in --backup-scratch. It takes twice the snapshot's size and 72 MiB; larger snapshots are not backed up.")
+		"Most bytes that restoring one snapshot may take in --backup-scratch. It takes twice the snapshot's size and 72 MiB; larger snapshots "+
+			"are not backed up.")
 	fs.StringSliceVar(&s.Refuse, "backup-refuse", nil,
-		"Ranges of addresses, such as 10.96.0.0/12, that no BackupStore may lead to: those of the management cluster. Loopback and link-local addresses are always refused.")
+		"Ranges of addresses, such as 10.96.0.0/12, that no BackupStore may lead to: those of the management cluster. Loopback and link-local "+
+			"addresses are always refused.")
 	fs.StringVar(&s.SeedBind, "seed-bind-address", DefaultSeedBind,
 		"Address at which the manager hands snapshots out to machines that restore one.")
 	fs.StringVar(&s.SeedAddress, "seed-address", "",

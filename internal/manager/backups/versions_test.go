@@ -68,9 +68,11 @@ func TestLost(t *testing.T) {
 		last, noted string
 		says        string
 	}{
-		"nothing":     {s3test.Dialect{Versioned: true}, func(*bucket, string, string) {}, "newest", "newest", ""},
-		"deleted":     {s3test.Dialect{Versioned: true}, func(b *bucket, _, newest string) { b.drop(newest, all...) }, "newest", "older", "was deleted"},
-		"overwritten": {s3test.Dialect{Versioned: true}, func(b *bucket, _, newest string) { overwrite(b, newest) }, "newest", "older", "was overwritten"},
+		"nothing": {s3test.Dialect{Versioned: true}, func(*bucket, string, string) {}, "newest", "newest", ""},
+		"deleted": {s3test.Dialect{Versioned: true}, func(b *bucket, _, newest string) { b.drop(newest, all...) }, "newest", "older",
+			"was deleted"},
+		"overwritten": {s3test.Dialect{Versioned: true}, func(b *bucket, _, newest string) { overwrite(b, newest) }, "newest", "older",
+			"was overwritten"},
 		"an older one deleted": {s3test.Dialect{Versioned: true}, func(b *bucket, older, _ string) { b.drop(older, all...) },
 			"newest", "newest", ""},
 		"both deleted": {s3test.Dialect{Versioned: true}, func(b *bucket, older, newest string) {
@@ -90,7 +92,8 @@ func TestLost(t *testing.T) {
 			b.service.Forget(uid+"/"+newest+"/verified.json", 1)
 		}, "older", "older", ""},
 		"without versions": {s3test.Dialect{}, func(b *bucket, _, newest string) { b.drop(newest, all...) }, "older", "older", ""},
-		"not allowed":      {s3test.Dialect{Versioned: true, NoVersions: true}, func(b *bucket, _, newest string) { b.drop(newest, all...) }, "older", "older", ""},
+		"not allowed": {s3test.Dialect{Versioned: true, NoVersions: true}, func(b *bucket, _, newest string) { b.drop(newest, all...) },
+			"older", "older", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

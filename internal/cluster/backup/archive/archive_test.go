@@ -14,7 +14,8 @@ import (
 
 func manifest() backup.Manifest {
 	return backup.Manifest{
-		Version: backup.FormatVersion, Name: "20261127t170312z-abcde", Cluster: backup.Cluster{UID: "uid"}, Taken: time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC),
+		Version: backup.FormatVersion, Name: "20261127t170312z-abcde", Cluster: backup.Cluster{UID: "uid"},
+		Taken:     time.Date(2026, 11, 27, 17, 3, 12, 0, time.UTC),
 		Witnesses: []backup.Witness{{Revision: 5, CompactRevision: -1, Hash: 7}},
 	}
 }

@@ -145,7 +145,8 @@ func TestFound(t *testing.T) {
 		"environment":       {map[string]string{"AWS_ACCESS_KEY_ID": "of-env", "AWS_SECRET_ACCESS_KEY": "s"}, "Credential=of-env/", ""},
 		"workload identity": {map[string]string{uri: agent.URL, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": token}, "Credential=of-the-pod/", ""},
 		"refused":           {map[string]string{uri: agent.URL}, "", "AWS_ACCESS_KEY_ID is not set, and no workload identity: 403"},
-		"no token":          {map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": token + "-gone", "AWS_ROLE_ARN": "r"}, "", "no workload identity: open "},
+		"no token": {map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": token + "-gone", "AWS_ROLE_ARN": "r"}, "",
+			"no workload identity: open "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked = ""

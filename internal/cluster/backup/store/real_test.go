@@ -69,7 +69,8 @@ func server(t *testing.T, path string, versions bool) Store {
 			t.Log(output.String())
 		}
 	})
-	store, err := S3{Endpoint: "http://" + address, Bucket: "backups", Prefix: "team/x", AccessKey: "id", SecretKey: "secret-key", PathStyle: true}.Open()
+	store, err := S3{Endpoint: "http://" + address, Bucket: "backups", Prefix: "team/x", AccessKey: "id", SecretKey: "secret-key",
+		PathStyle: true}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,8 @@ func (s S3) Open() (Store, error) {
 	endpoint, err := url.Parse(s.Endpoint)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "https" && endpoint.Scheme != "http" ||
 		strings.Trim(endpoint.Path, "/") != "" || endpoint.RawQuery != "" || endpoint.User != nil {
-		return nil, fmt.Errorf("endpoint %q: must be a URL of a scheme (https or http), a host and a port, such as https://s3.example.com:9000", s.Endpoint)
+		return nil, fmt.Errorf("endpoint %q: must be a URL of a scheme (https or http), a host and a port, such as https://s3.example.com:9000",
+			s.Endpoint)
 	}
 	if s.Prefix != "" {
 		if err := checkKey(s.Prefix); err != nil {
@@ -127,7 +128,8 @@ func (s S3) transport() (*http.Transport, error) {
 	}
 	t := &http.Transport{
 		DialContext: s.Dial, TLSClientConfig: security, ForceAttemptHTTP2: false, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
-		TLSHandshakeTimeout: headerTimeout, ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: untrusted.MostHeader, DisableCompression: true,
+		TLSHandshakeTimeout: headerTimeout, ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: untrusted.MostHeader,
+		DisableCompression: true,
 	}
 	if s.Proxy != "" {
 		proxy, err := url.Parse(s.Proxy)
@@ -149,7 +151,8 @@ func (b *bucket) key(key string) string {
 // options send the MD5 digest, which services have taken since there was S3, and which Object Lock demands, and none of the newer checksums
 // in headers and trailers, which many services refuse.
 func (b *bucket) options() minio.PutObjectOptions {
-	return minio.PutObjectOptions{PartSize: part, NumThreads: 1, SendContentMd5: true, ServerSideEncryption: b.encryption, ContentType: "application/octet-stream"}
+	return minio.PutObjectOptions{PartSize: part, NumThreads: 1, SendContentMd5: true, ServerSideEncryption: b.encryption,
+		ContentType: "application/octet-stream"}
 }
 
 // Put implements Store. The service shows an object once its upload is complete.

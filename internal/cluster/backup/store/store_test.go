@@ -29,7 +29,8 @@ func contract(t *testing.T, s Store, mayDelete bool) {
 	t.Helper()
 	ctx := t.Context()
 	large := bytes.Repeat([]byte("0123456789abcdef"), (2*part+part/2)/16)
-	want := map[string][]byte{"u/a/archive": large, "u/a/manifest.json": []byte("{}"), "u/b/archive": bytes.Repeat([]byte("x"), part), "u/empty": {}}
+	want := map[string][]byte{"u/a/archive": large, "u/a/manifest.json": []byte("{}"), "u/b/archive": bytes.Repeat([]byte("x"), part),
+		"u/empty": {}}
 	for key, data := range want {
 		if err := s.Put(ctx, key, bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
@@ -57,12 +58,14 @@ func contract(t *testing.T, s Store, mayDelete bool) {
 	}
 	for _, key := range []string{"", "/etc/passwd", "../x", "u/../../x", "u//x", "u/.hidden", "u/a\x00"} {
 		_, err := s.Get(ctx, key)
-		if s.Put(ctx, key, strings.NewReader("x")) == nil || err == nil || s.Delete(ctx, key) == nil || s.List(ctx, key, func(string) error { return nil }) == nil {
+		if s.Put(ctx, key, strings.NewReader("x")) == nil || err == nil || s.Delete(ctx, key) == nil ||
+			s.List(ctx, key, func(string) error { return nil }) == nil {
 			t.Errorf("key %q is taken", key)
 		}
 	}
 	err := s.Delete(ctx, "u/a/archive")
-	if mayDelete && (err != nil || s.Delete(ctx, "u/a/archive") != nil || list(t, s, "u/a") != "u/a/manifest.json") || !mayDelete && !errors.Is(err, ErrForbidden) {
+	if mayDelete && (err != nil || s.Delete(ctx, "u/a/archive") != nil || list(t, s, "u/a") != "u/a/manifest.json") || !mayDelete &&
+		!errors.Is(err, ErrForbidden) {
 		t.Errorf("deleting: %v; left %s", err, list(t, s, "u/a"))
 	}
 }
@@ -83,7 +86,8 @@ func serve(t *testing.T, d s3test.Dialect) (*s3test.Service, Store) {
 // half stores bodies that fail, early and late, in each way: nothing of them is there, and what was there stays.
 func half(t *testing.T, s Store, want map[string][]byte) {
 	t.Helper()
-	for i, failure := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe, fmt.Errorf("x: %w", io.ErrUnexpectedEOF), fmt.Errorf("x: %w", io.EOF), errors.Join(io.EOF)} {
+	for i, failure := range []error{io.ErrUnexpectedEOF, io.ErrClosedPipe, fmt.Errorf("x: %w", io.ErrUnexpectedEOF),
+		fmt.Errorf("x: %w", io.EOF), errors.Join(io.EOF)} {
 		for _, size := range []int{0, 5, part, part + 5} {
 			key := []string{"u/half", "u/a/manifest.json"}[i%2]
 			body := io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(failure))
@@ -209,14 +213,16 @@ func TestService(t *testing.T) {
 	_ = body.Close()
 	s.Fail = 100
 	err = store.Put(t.Context(), "u/b", strings.NewReader("hello"))
-	if err == nil || strings.Contains(err.Error(), "\x1b") || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "503") {
+	if err == nil || strings.Contains(err.Error(), "\x1b") || strings.Contains(err.Error(), "hunter2") ||
+		!strings.Contains(err.Error(), "503") {
 		t.Errorf("%q", err)
 	}
 	s.Fail = 0
 	s.Begin("old", "team/x/u/c", time.Now().Add(-48*time.Hour))
 	s.Begin("new", "team/x/u/c", time.Now())
 	s.Begin("other", "team/y/u/c", time.Now().Add(-48*time.Hour))
-	if err := store.ClearUploads(t.Context(), "u", time.Now().Add(-24*time.Hour)); err != nil || !slices.Equal(s.Uploads(), []string{"new", "other"}) {
+	if err := store.ClearUploads(t.Context(), "u", time.Now().Add(-24*time.Hour)); err != nil ||
+		!slices.Equal(s.Uploads(), []string{"new", "other"}) {
 		t.Errorf("%v, %v", err, s.Uploads())
 	}
 }
@@ -253,7 +259,8 @@ func TestTenantEndpoints(t *testing.T) {
 	tried := 0
 	var all sync.WaitGroup
 	for _, host := range []string{
-		"127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "127.1.2.3", "169.254.169.254", "[fe80::1%25lo]", "100.100.100.200",
+		"127.0.0.1", "localhost", "[::1]", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "127.1.2.3", "169.254.169.254", "[fe80::1%25lo]",
+		"100.100.100.200",
 		"[fd00:ec2::254]", "168.63.129.16", "10.96.0.1", "[::ffff:10.96.0.10]", "[fd00:10::1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]",
 	} {
 		for _, s := range []S3{

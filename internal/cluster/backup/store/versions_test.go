@@ -33,8 +33,8 @@ func versionsOf(t *testing.T, s Store, folder, after string) (text []string, all
 	return text, all
 }
 
-// keepsVersions: each version of an object is listed, the newest first, and can be read, also of one that was deleted, and above the size of
-// a part.
+// keepsVersions: each version of an object is listed, the newest first, and can be read, also of one that was deleted, and above the size
+// of a part.
 func keepsVersions(t *testing.T, s Store) {
 	t.Helper()
 	ctx := t.Context()
@@ -115,7 +115,8 @@ func TestVersions(t *testing.T) {
 		t.Error("a folder says that it keeps versions")
 	}
 	_, got := below.(Versioned).GetVersion(t.Context(), "w/a", "v1")
-	if listed := below.(Versioned).ListVersions(t.Context(), "w", "", nil); !errors.Is(listed, ErrNoVersions) || !errors.Is(got, ErrNoVersions) {
+	if listed := below.(Versioned).ListVersions(t.Context(), "w", "", nil); !errors.Is(listed, ErrNoVersions) ||
+		!errors.Is(got, ErrNoVersions) {
 		t.Errorf("below a folder: %v, %v", listed, got)
 	}
 	for _, key := range []string{"", "../x", "w/../../x", "w//x"} {
@@ -134,8 +135,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestHostileLists: a list that never ends, in empty pages or in full ones, ends with an error, in little memory, and what is in it and does
-// not belong there is left out.
+// TestHostileLists: a list that never ends, in empty pages or in full ones, ends with an error, in little memory, and what is in it and
+// does not belong there is left out.
 func TestHostileLists(t *testing.T) {
 	s, bucket := serve(t, s3test.Dialect{})
 	page := ""

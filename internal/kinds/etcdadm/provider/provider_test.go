@@ -46,7 +46,8 @@ func newScene(t *testing.T) *scene {
 	etcd := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-etcd", UID: "etcd-uid"}}
 	etcd.Spec.Endpoint = "etcd.example:2379"
 	c := fake.NewClientBuilder().WithScheme(s).WithObjects(cluster, etcd).
-		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &etcdclusterv1alpha1.EtcdCluster{}, &bootstrapv1alpha1.EtcdadmConfig{}).Build()
+		WithStatusSubresource(&clusterv1.Cluster{}, &clusterv1.Machine{}, &etcdclusterv1alpha1.EtcdCluster{},
+			&bootstrapv1alpha1.EtcdadmConfig{}).Build()
 	return &scene{T: t, client: c, r: &Controller{Client: c, APIReader: c}}
 }
 
@@ -55,7 +56,8 @@ func (s *scene) machine(name string, spec bootstrapv1alpha1.EtcdadmConfigSpec) *
 	s.Helper()
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "demo-etcd", UID: "etcd-uid"}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "demo-etcd",
+			UID: "etcd-uid"}},
 	}}
 	m.Spec.ClusterName = "demo"
 	s.create(m)
@@ -107,14 +109,16 @@ func (s *scene) waits(name, reason, message string) {
 func (s *scene) data(name string) string {
 	s.Helper()
 	c := s.turn(name)
-	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || !ptr.Deref(c.Status.Ready, false) || c.Status.DataSecretName != name || !conditions.IsTrue(c, clusterv1.ReadyCondition) {
+	if !ptr.Deref(c.Status.Initialization.DataSecretCreated, false) || !ptr.Deref(c.Status.Ready, false) || c.Status.DataSecretName != name ||
+		!conditions.IsTrue(c, clusterv1.ReadyCondition) {
 		s.Fatalf("%s has no data: %+v", name, c.Status)
 	}
 	secret := &corev1.Secret{}
 	if err := s.client.Get(s.Context(), client.ObjectKeyFromObject(c), secret); err != nil {
 		s.Fatal(err)
 	}
-	if !metav1.IsControlledBy(secret, c) || secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != "demo" || string(secret.Data["format"]) != "cloud-config" {
+	if !metav1.IsControlledBy(secret, c) || secret.Type != clusterv1.ClusterSecretType ||
+		secret.Labels[clusterv1.ClusterNameLabel] != "demo" || string(secret.Data["format"]) != "cloud-config" {
 		s.Errorf("the secret is %+v", secret.ObjectMeta)
 	}
 	m := &clusterv1.Machine{}
@@ -179,7 +183,8 @@ func TestFirstAndOthers(t *testing.T) {
 	contains(t, s.data("e-2"), "ROLE='join'", "ENDPOINTS='https://10.0.0.1:2379 https://10.0.0.2:2379'")
 	contains(t, s.data("e-3"), "ROLE='join'")
 	lock := &corev1.ConfigMap{}
-	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo-etcd-etcd-lock"}, lock); !apierrors.IsNotFound(err) {
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo-etcd-etcd-lock"},
+		lock); !apierrors.IsNotFound(err) {
 		t.Errorf("the lock is left: %v", err)
 	}
 }
@@ -243,21 +248,26 @@ func TestObstacles(t *testing.T) {
 	s = newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{
 		Files: []bootstrapv1.File{{Path: "/x", ContentFrom: from}},
-		Users: []bootstrapv1.User{{Name: "anna", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "given", Key: "k"}}}},
+		Users: []bootstrapv1.User{{Name: "anna", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "given",
+			Key: "k"}}}},
 	})
 	s.waits("e-1", bootstrapv1alpha1.SecretMissingReason, "spec.files[0] refers to key k of secret given")
-	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"}, Data: map[string][]byte{"k": []byte("treasure")}})
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"},
+		Data: map[string][]byte{"k": []byte("treasure")}})
 	contains(t, s.data("e-1"), "content: treasure", "passwd: treasure")
 
 	s = newScene(t)
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{
 		Files: []bootstrapv1.File{{Path: "/x", ContentFrom: from}},
-		Users: []bootstrapv1.User{{Name: "anna", PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "word", Key: "k"}}}},
+		Users: []bootstrapv1.User{{Name: "anna",
+			PasswdFrom: bootstrapv1.PasswdSource{Secret: bootstrapv1.SecretPasswdSource{Name: "word", Key: "k"}}}},
 	})
-	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"}, Data: map[string][]byte{"k": []byte("caf\xe9")}})
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "given"},
+		Data: map[string][]byte{"k": []byte("caf\xe9")}})
 	word := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "word"}, Data: map[string][]byte{"k": []byte("caf\xe9")}}
 	s.create(word)
-	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason, "spec.users[0]: key k of secret word must be the hash of a password, and is not UTF-8 text")
+	s.waits("e-1", bootstrapv1alpha1.SpecInvalidReason,
+		"spec.users[0]: key k of secret word must be the hash of a password, and is not UTF-8 text")
 	word.Data["k"] = []byte("hash")
 	if err := s.client.Update(t.Context(), word); err != nil {
 		t.Fatal(err)
@@ -268,7 +278,8 @@ func TestObstacles(t *testing.T) {
 	s.machine("e-1", bootstrapv1alpha1.EtcdadmConfigSpec{})
 	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) { e.Status.Members = "https://10.0.0.1:2379" })
 	s.waits("e-1", bootstrapv1alpha1.AuthorityMissingReason, "restore it")
-	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-managed-etcd"}, Data: map[string][]byte{"tls.crt": []byte("x")}})
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-managed-etcd"},
+		Data: map[string][]byte{"tls.crt": []byte("x")}})
 	s.waits("e-1", bootstrapv1alpha1.AuthorityInvalidReason, "demo-managed-etcd")
 
 	s = newScene(t)
@@ -346,7 +357,8 @@ func TestKeysAreDropped(t *testing.T) {
 	}
 	after := s.data("e-1")
 	// The script names the client's key too.
-	if strings.Contains(after, "PRIVATE KEY") || strings.Contains(after, "path: /etc/etcd/pki/ca.key") || strings.Contains(after, "path: /etc/etcd/pki/etcdctl-etcd-client.key") {
+	if strings.Contains(after, "PRIVATE KEY") || strings.Contains(after, "path: /etc/etcd/pki/ca.key") ||
+		strings.Contains(after, "path: /etc/etcd/pki/etcdctl-etcd-client.key") {
 		t.Error("the data of a member have the key of the authority, or that of its client")
 	}
 	contains(t, after, "#cloud-config", "echo before", "/etc/etcd/pki/ca.crt", "ROLE='init'", "path: /etc/etcd/pki/etcdctl-etcd-client.crt")
@@ -367,7 +379,8 @@ func TestSecondEtcd(t *testing.T) {
 		e.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
 	})
 	first := &etcdclusterv1alpha1.EtcdCluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "the-first", UID: "first-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}, CreationTimestamp: metav1.Unix(1, 0),
+		Namespace: "default", Name: "the-first", UID: "first-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
+		CreationTimestamp: metav1.Unix(1, 0),
 	}}
 	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) { e.CreationTimestamp = metav1.Unix(2, 0) })
 	s.create(first)
@@ -379,7 +392,8 @@ func TestSecondEtcd(t *testing.T) {
 	// It left a machine that may be a member.
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "old-1", UID: "old-1", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "the-first", UID: "first-uid"}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "the-first",
+			UID: "first-uid"}},
 	}}
 	m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = "demo", ptr.To("old-1")
 	s.create(m)

@@ -21,7 +21,8 @@ import (
 func (s *scene) seeded() *backupv1alpha1.EtcdRecovery {
 	s.Helper()
 	s.etcd(func(e *etcdclusterv1alpha1.EtcdCluster) { e.Status.Members = "https://10.0.0.1:2379" })
-	owner := metav1.OwnerReference{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "demo-etcd", UID: "etcd-uid"}
+	owner := metav1.OwnerReference{APIVersion: etcdclusterv1alpha1.GroupVersion.String(), Kind: "EtcdCluster", Name: "demo-etcd",
+		UID: "etcd-uid"}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}}
 	if err := certs.GenerateManagedEtcd(s.Context(), s.client, cluster, owner); err != nil {
 		s.Fatal(err)
@@ -35,11 +36,12 @@ func (s *scene) seeded() *backupv1alpha1.EtcdRecovery {
 	if err := s.client.Update(s.Context(), m); err != nil {
 		s.Fatal(err)
 	}
-	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r", UID: "recovery-uid", Annotations: map[string]string{
-		backupv1alpha1.RecoverySeedAnnotation:  `{"backup":"b1","revision":7,"size":9,"sha256":"abcd"}`,
-		backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T17:00:00Z",
-		controlplanev1.ApprovedByAnnotation:    time.Now().UTC().Format(time.RFC3339) + " somebody",
-	}}}
+	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "r", UID: "recovery-uid",
+		Annotations: map[string]string{
+			backupv1alpha1.RecoverySeedAnnotation:  `{"backup":"b1","revision":7,"size":9,"sha256":"abcd"}`,
+			backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T17:00:00Z",
+			controlplanev1.ApprovedByAnnotation:    time.Now().UTC().Format(time.RFC3339) + " somebody",
+		}}}
 	r.Spec.ClusterName = "demo"
 	r.Annotations[controlplanev1.ApprovedAnnotation] = observe.RecoveryDigest(r, "cluster-uid")
 	return r

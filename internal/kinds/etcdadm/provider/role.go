@@ -47,15 +47,16 @@ func (r *Controller) join(ctx context.Context, now *etcdclusterv1alpha1.EtcdClus
 	return nil, r.unlock(ctx, now)
 }
 
-// restore has the machine begin an etcd cluster with the seed of the EtcdRecovery of a UID. The controller of EtcdCluster made it for that once
-// no member of the cluster before could answer.
+// restore has the machine begin an etcd cluster with the seed of the EtcdRecovery of a UID. The controller of EtcdCluster made it for that
+// once no member of the cluster before could answer.
 func (r *Controller) restore(ctx context.Context, s *scope, by string, m *etcdadm.Member) (*obstacle, error) {
 	var all backupv1alpha1.EtcdRecoveryList
 	if err := r.Client.List(ctx, &all, client.InNamespace(s.config.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the EtcdRecoveries of namespace %s: %w", s.config.Namespace, err)
 	}
 	i := slices.IndexFunc(all.Items, func(e backupv1alpha1.EtcdRecovery) bool { return string(e.UID) == by })
-	o := waits(bootstrapv1alpha1.WaitingForSeedReason, "Machine %s restores the seed of an EtcdRecovery, which goes on no more", s.machine.Name)
+	o := waits(bootstrapv1alpha1.WaitingForSeedReason, "Machine %s restores the seed of an EtcdRecovery, which goes on no more",
+		s.machine.Name)
 	o.unwatched = true
 	if i < 0 || !observe.IsOpen(&all.Items[i]) {
 		return o, nil
@@ -104,7 +105,8 @@ func (r *Controller) otherKeeper(ctx context.Context, s *scope, now *etcdcluster
 	if keeper == nil || keeper.UID == now.UID {
 		return nil, nil
 	}
-	o := waits(bootstrapv1alpha1.AnotherEtcdClusterReason, "EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one", keeper.Name, s.cluster.Name)
+	o := waits(bootstrapv1alpha1.AnotherEtcdClusterReason, "EtcdCluster %s keeps the etcd of Cluster %s; a Cluster can have only one",
+		keeper.Name, s.cluster.Name)
 	o.unwatched = true
 	return o, nil
 }
@@ -113,7 +115,8 @@ func (r *Controller) otherKeeper(ctx context.Context, s *scope, now *etcdcluster
 // this EtcdCluster, or of one that was there before it. Empty: there is none.
 func (r *Controller) begun(ctx context.Context, s *scope) (string, error) {
 	var all clusterv1.MachineList
-	if err := r.APIReader.List(ctx, &all, client.InNamespace(s.config.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+	if err := r.APIReader.List(ctx, &all, client.InNamespace(s.config.Namespace),
+		client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return "", fmt.Errorf("listing the Machines of cluster %s: %w", s.cluster.Name, err)
 	}
 	for i := range all.Items {

@@ -124,7 +124,8 @@ func TestDamageIsNoticedAndRepaired(t *testing.T) {
 		damage func(folder string) error
 		detail string
 	}{
-		{"other content", func(f string) error { return os.WriteFile(filepath.Join(f, "hello"), []byte("jello"), 0o755) }, "hello has another content"},
+		{"other content", func(f string) error { return os.WriteFile(filepath.Join(f, "hello"), []byte("jello"), 0o755) },
+			"hello has another content"},
 		{"cut short", func(f string) error { return os.Truncate(filepath.Join(f, "sub", "world"), 3) }, "sub/world has 3 bytes instead of 5"},
 		{"file missing", func(f string) error { return os.Remove(filepath.Join(f, "sub", "world")) }, "sub/world is missing"},
 		{"file too many", func(f string) error { return os.WriteFile(filepath.Join(f, "virus"), nil, 0o755) }, "virus does not belong there"},
@@ -132,7 +133,8 @@ func TestDamageIsNoticedAndRepaired(t *testing.T) {
 		{"link", func(f string) error {
 			return errors.Join(os.Remove(filepath.Join(f, "hi")), os.Symlink("sub/world", filepath.Join(f, "hi")))
 		}, "hi has another content"},
-		{"manifest broken", func(f string) error { return os.WriteFile(filepath.Join(f, manifestFile), []byte("{"), 0o644) }, "reading the manifest"},
+		{"manifest broken", func(f string) error { return os.WriteFile(filepath.Join(f, manifestFile), []byte("{"), 0o644) },
+			"reading the manifest"},
 		{"manifest missing", func(f string) error { return os.Remove(filepath.Join(f, manifestFile)) }, "reading the manifest"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -497,7 +499,8 @@ func TestPrebuilt(t *testing.T) {
 	if err := os.Truncate(filepath.Join(folder, "hello"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Ensure(t.Context(), p); err == nil || !strings.Contains(err.Error(), "hello has 0 bytes instead of 5") || builds.Load() != 1 {
+	if _, err := c.Ensure(t.Context(), p); err == nil || !strings.Contains(err.Error(), "hello has 0 bytes instead of 5") ||
+		builds.Load() != 1 {
 		t.Errorf("damaged: %v, built %d times", err, builds.Load())
 	}
 	if read(t, filepath.Join(folder, "sub", "world")) != "world" {

@@ -8,7 +8,8 @@ import (
 
 // FuzzManifest reads the manifest of a product, whatever became of it: what it lists is compared, and nothing more.
 func FuzzManifest(f *testing.F) {
-	f.Add([]byte(`{"product":"etcd","version":"v3","inputs":"a","host":"b","entries":[{"path":"etcd","mode":"-rwxr-xr-x","size":1,"sum":"x"},{"path":"l","mode":"L","link":"etcd"}]}`))
+	f.Add([]byte(`{"product":"etcd","version":"v3","inputs":"a","host":"b","entries":[{"path":"etcd","mode":"-rwxr-xr-x","size":1,` +
+		`"sum":"x"},{"path":"l","mode":"L","link":"etcd"}]}`))
 	f.Add([]byte(`{"entries":[{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		folder := t.TempDir()

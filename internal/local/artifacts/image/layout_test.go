@@ -39,7 +39,8 @@ func TestWriteLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	top, err := root.IndexManifest()
-	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Digest != written.Digest || top.Manifests[0].Annotations[refName] != images[0].Name {
+	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Digest != written.Digest ||
+		top.Manifests[0].Annotations[refName] != images[0].Name {
 		t.Fatalf("%+v, %v", top, err)
 	}
 	index, err := root.ImageIndex(written.Digest)
@@ -73,7 +74,8 @@ func check(t *testing.T, image v1.Image, d v1.Descriptor, want Image) {
 	}
 	c := config.Config
 	if d.Platform.Architecture != want.Architecture || config.Architecture != want.Architecture || d.MediaType != types.OCIManifestSchema1 ||
-		c.User != want.User || !slices.Equal(c.Entrypoint, want.Entrypoint) || c.Labels["org.opencontainers.image.title"] != "example" || !config.Created.Equal(want.Created) {
+		c.User != want.User || !slices.Equal(c.Entrypoint, want.Entrypoint) || c.Labels["org.opencontainers.image.title"] != "example" ||
+		!config.Created.Equal(want.Created) {
 		t.Errorf("%+v has %+v", d, config)
 	}
 }

@@ -170,7 +170,8 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 		made.Message = "see status.plan of the control plane"
 	case seed != nil:
 		made.Reason = backupv1alpha1.RecoveryUnapproved
-		made.Message = fmt.Sprintf("backup %s, taken %s, revision %d, is to be restored and %d machines are given up; approve it: quorate recover %s",
+		made.Message = fmt.Sprintf("backup %s, taken %s, revision %d, is to be restored and %d machines are given up; approve it: quorate "+
+			"recover %s",
 			seed.Backup, seed.Taken.UTC().Format(time.RFC3339), seed.Revision, len(r.Spec.GiveUp), r.Spec.ClusterName)
 	default:
 		made.Reason = backupv1alpha1.RecoverySeeking

@@ -33,7 +33,6 @@ import (
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	clusterbackup "github.com/quorate/quorate/internal/cluster/backup"
 	"github.com/quorate/quorate/internal/cluster/pki"
-	"github.com/quorate/quorate/internal/cluster/workload"
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
@@ -200,8 +199,8 @@ func (s *Server) knows(ctx context.Context, r *backupv1alpha1.EtcdRecovery, requ
 	return s.isOnly(ctx, r, name)
 }
 
-// isOnly reports whether a Machine was made to restore the seed of a recovery and stays, and no other was that stays. Another may be there of
-// which somebody took the labels away: the control plane does not see it any more and makes a second one, and the first may have begun a
+// isOnly reports whether a Machine was made to restore the seed of a recovery and stays, and no other was that stays. Another may be there
+// of which somebody took the labels away: the control plane does not see it any more and makes a second one, and the first may have begun a
 // cluster. None gets a snapshot then until one of the two is deleted.
 func (s *Server) isOnly(ctx context.Context, r *backupv1alpha1.EtcdRecovery, name string) bool {
 	all := &clusterv1.MachineList{}
@@ -231,7 +230,7 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		return errors.New("the recovery was changed after it was approved")
 	}
 	if !r.kind.Type().Nodeless { // machines of etcd alone do not serve there
-		if err := s.silent(ctx, r.cluster); err != nil {
+		if err := observe.Silent(ctx, s.APIReader, r.cluster); err != nil {
 			return err
 		}
 	}
@@ -259,16 +258,6 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 		}
 		return out.finish(seed.SHA256)
 	})
-}
-
-// silent asks once more whether something answers at the endpoint of a cluster: minutes may have passed since the machine was made, and a
-// machine that no object tells of may have come back meanwhile.
-func (s *Server) silent(ctx context.Context, cluster *clusterv1.Cluster) error {
-	config, err := workload.ConfigOf(ctx, s.APIReader, client.ObjectKeyFromObject(cluster))
-	if err != nil {
-		return err
-	}
-	return workload.Silent(ctx, config)
 }
 
 // withholder hands on what is written to it but for the last piece, which follows once the digest of the whole is right.

@@ -74,7 +74,8 @@ func newScene(t *testing.T) *scene {
 	kcp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo", UID: "cluster"}}
 	kcp.Spec.Version = "v1.37.2"
 	store := &backupv1alpha1.BackupStore{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host"}, Spec: backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host"},
+		Spec:       backupv1alpha1.BackupStoreSpec{Folder: &backupv1alpha1.FolderStore{}},
 	}
 	key := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "key"},
@@ -84,7 +85,8 @@ func newScene(t *testing.T) *scene {
 	s.c = fake.NewClientBuilder().WithScheme(kinds.Scheme()).WithObjects(cluster, kcp, store, key, kubeconfig(t, "https://127.0.0.1:1", nil)).
 		WithStatusSubresource(&backupv1alpha1.EtcdRecovery{}).Build()
 	s.by = &Controller{
-		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c, Kinds: []observe.Kind{stacked.New(), etcdcluster.New()}, Address: address,
+		Options: backups.Options{Stores: clusterbackup.Opener{Reader: s.c, Folder: folder}}, Client: s.c, APIReader: s.c,
+		Kinds: []observe.Kind{stacked.New(), etcdcluster.New()}, Address: address,
 	}
 	owner := metav1.OwnerReference{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlane", Name: "demo-cp", UID: "kcp"}
 	purposes := []string{"ca", "etcd", "proxy", "sa"}
@@ -130,7 +132,8 @@ func (s *scene) write(to io.Writer, content string) (*backup.Manifest, error) {
 	}
 	sum := sha256.Sum256([]byte(content))
 	return w.Finish(backup.Manifest{
-		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"}, Taken: taken,
+		Version: backup.FormatVersion, Name: backupName, Cluster: backup.Cluster{UID: "cluster", Namespace: namespace, Name: "demo"},
+		Taken:      taken,
 		Kubernetes: "v1.37.2", Witnesses: []backup.Witness{{Revision: 7}},
 		Snapshot:     backup.Digest{Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])},
 		Fingerprints: s.fingerprints,
@@ -171,9 +174,10 @@ func (s *scene) recovery(change func(*backupv1alpha1.EtcdRecovery)) *backupv1alp
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r", UID: "0f3c", Annotations: map[string]string{
-		backupv1alpha1.RecoverySeedAnnotation: string(seed), backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T18:00:00Z",
-	}}}
+	r := &backupv1alpha1.EtcdRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r", UID: "0f3c",
+		Annotations: map[string]string{
+			backupv1alpha1.RecoverySeedAnnotation: string(seed), backupv1alpha1.RecoveryBegunAnnotation: "2026-11-27T18:00:00Z",
+		}}}
 	r.Spec = backupv1alpha1.EtcdRecoverySpec{
 		ClusterName: "demo", Backup: backupName, StoreRef: controlplanev1.BackupStoreReference{Name: "host"},
 		IdentitySecretRef: backupv1alpha1.SecretReference{Name: "key"},
@@ -330,8 +334,8 @@ func TestBrokenOff(t *testing.T) {
 	(&Server{Controller: s.by}).serve(httptest.NewRecorder(), request)
 }
 
-// TestOnlyTheApproved: a snapshot is not handed out in full that is not the one of the seed that a person approved, whether somebody changed
-// the recovery or the store after it began.
+// TestOnlyTheApproved: a snapshot is not handed out in full that is not the one of the seed that a person approved, whether somebody
+// changed the recovery or the store after it began.
 func TestOnlyTheApproved(t *testing.T) {
 	other := strings.Replace(snapshot, "all", "ALL", 1)
 	sum := sha256.Sum256([]byte(other))
@@ -387,7 +391,8 @@ func (s *scene) fetch(r *backupv1alpha1.EtcdRecovery, from observe.SeedSource, t
 	l.TLS.Certificates = nil
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(from.Certificate))
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: from.Host, MinVersion: tls.VersionTLS12}}}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: from.Host,
+		MinVersion: tls.VersionTLS12}}}
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, l.URL+"/"+observe.SeedPath(r), nil)
 	if err != nil {
 		s.t.Fatal(err)

@@ -117,5 +117,6 @@ func nodeOf(found *observe.EtcdMembers, machine string) (string, error) {
 			return m.Host, nil
 		}
 	}
-	return "", fmt.Errorf("%w: spec.survivor is %q: must be Best or a Machine of the control plane that has its Node, or of the EtcdCluster", errRefused, machine)
+	return "", fmt.Errorf("%w: spec.survivor is %q: must be Best or a Machine of the control plane that has its Node, or of the EtcdCluster",
+		errRefused, machine)
 }
