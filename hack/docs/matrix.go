@@ -327,11 +327,11 @@ func (d declared) cells(of, version string) string {
 			slices.Sort(byFrom[from])
 			text := strings.Join(byFrom[from], ", ")
 			if from != "" {
-				text = "from " + from + ": " + text
+				text = "From " + from + ": " + text + "."
 			}
 			texts = append(texts, text)
 		}
-		line += strings.TrimRight(" "+strings.Join(texts, "; "), " ") + " |"
+		line += strings.TrimRight(" "+strings.Join(texts, " "), " ") + " |"
 	}
 	return line
 }

@@ -13,15 +13,15 @@
 // moment. Which writes a backup holds is not explored; the worlds of internal/core/sim know.
 //
 // In groups that are restored the management cluster is backed up at any moment, also in the middle of a step, and its objects go back to
-// that backup at any later one: machines that are gone have a Machine again, machines that came since have none, and what was noted since
-// is not noted. A person decides that an unknown voter goes, or that a machine is waited for no longer, and ends unknown hosts without a
-// member. No name in use may be given, and nothing unknown that answers be taken away.
+// that backup at any later one. Machines that are gone have a Machine again, machines that came since have none, and what was noted since
+// is not noted. A person decides that an unknown voter goes, or that nothing waits for a machine any longer, and ends unknown hosts without
+// a member. No name in use may be given, and nothing unknown that answers be taken away.
 //
 // This is not explored. Machines that come at once are of one age in groups of five.
 // Where a group begins as wanted, how it came about is not looked at again; a member has
 // one machine, of which the address is known as long as its Machine is. Of restored groups
-// these are not: a host of which nothing in the cluster has the name when it becomes unknown
-// goes at once; a backup is not restored any more when five of its machines are gone.
+// two things are not explored. A host of which nothing in the cluster has the name when it
+// becomes unknown goes at once. A backup of which five machines are gone is not restored.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// The management cluster is backed up at one moment, and restored from that backup at a later one, once on each path: its objects are of
+// The management cluster is backed up at one moment, and restored from that backup at a later one, once on each path. Its objects are of
 // the time of the backup, and the cluster is of now. Machines that came since then have no object and are unknown; machines that went since
 // then have one again. What was noted since then is not noted any more: that a member was removed, that a machine was given up or is
 // deleted, the last number of a name, the wanted spec.
@@ -314,7 +314,7 @@ func (g inPast) settle(s *state) {
 	s.past = g.times.keep(p)
 }
 
-// renumber closes the gaps between the numbers in names, as if what is gone had never been: of a name it matters only who has it, and
+// renumber closes the gaps between the numbers in names, as if what is gone had never been. Of a name it matters only who has it, and
 // whether it is above the last that is noted. Those that a backup has stay as they are until it is restored.
 func (g inPast) renumber(s *state, p *past) {
 	used := uint16(1)<<p.begun | 1<<p.strays[0] | 1<<p.strays[1]

@@ -7,7 +7,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// judge is asked of every step: no name in use is given, nothing unknown is taken away that a person did not decide on, and what a person
+// judge is asked of every step: no name in use is given, nothing unknown is taken away that a person did not decide on. What a person
 // decided is not dropped before it is done.
 func (g inPast) judge(s *state, t step) string {
 	p, is := g.of(s)

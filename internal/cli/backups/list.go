@@ -59,7 +59,7 @@ type row struct {
 	Etcd      string      `json:"etcd,omitempty"`
 	// Kubernetes is the version that ran.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Changed is deleted or overwritten, where the store keeps versions and somebody did so; empty: nobody did.
+	// Changed is deleted or overwritten, where the store keeps versions and it was done; empty: it was not.
 	Changed string `json:"changed,omitempty"`
 	// Problem is why the backup cannot be used.
 	Problem string `json:"problem,omitempty"`

@@ -121,8 +121,8 @@ func (c Catalog) histories(ctx context.Context, folder, since string) (map[strin
 	return all, err
 }
 
-// Changed returns those of some backups that can be used as they are in the store, in their order, and at most so many that cannot: those
-// that were deleted or overwritten, as their newest intact versions are, the oldest name first. Backups with a name before since are not
+// Changed returns those of some backups that can be used as they are in the store, in their order, and at most so many that cannot. These
+// were deleted or overwritten, and are returned as their newest intact versions are, the oldest name first. Backups with a name before since are not
 // looked at; empty: all are. What is in neither was overwritten, and is one too many. With an error, such as store.ErrNoVersions, nothing
 // is known of versions, and all backups are returned.
 func (c Catalog) Changed(ctx context.Context, all []*Entry, since string, most int) (there, changed []*Entry, err error) {
@@ -268,7 +268,7 @@ func (c Catalog) Find(ctx context.Context, name string) (*Entry, error) {
 }
 
 // settle reads versions of the archive, the newest first, until it finds the one that the manifest describes. Where there is but one,
-// whoever reads it will see.
+// the reader of it finds out.
 func (c Catalog) settle(ctx context.Context, e *Entry, p pasts) error {
 	if len(e.archives) < 2 {
 		return nil

@@ -47,10 +47,10 @@ func (b *book) read() View {
 	return b.view
 }
 
-// reach notes that the cluster answers and both shelves are complete. It tells whether that is news.
+// reach notes that the cluster answers and both shelves are complete. It reports whether that is news.
 func (b *book) reach() bool { return b.turn(true, false, "") }
 
-// lose notes that the cluster does not answer any more, and why; silent: nothing at all answered. It tells whether it did before.
+// lose notes that the cluster does not answer any more, and why; silent: nothing at all answered. It reports whether it did before.
 func (b *book) lose(why string, silent bool) bool { return b.turn(false, silent, why) }
 
 func (b *book) turn(reachable, silent bool, why string) bool {

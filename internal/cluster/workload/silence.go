@@ -50,8 +50,8 @@ func Silent(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// isSilence tells whether nothing answered at the endpoint: no connection came about, or it ended before anything was said. Whatever a
-// server says is an answer, also what nobody understands, and a proxy that does not answer says nothing of the server.
+// isSilence reports whether nothing answered at the endpoint: no connection came about, or it ended before anything was said. Whatever a
+// server says is an answer, also what cannot be understood, and a proxy that does not answer says nothing of the server.
 func isSilence(err error) bool {
 	var by *proxySilence
 	var op *net.OpError

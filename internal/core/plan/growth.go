@@ -313,7 +313,7 @@ func settle(s *state) opinion {
 	return pass("nothing is under way")
 }
 
-// leavingBeforeRollout are the machines that are being deleted and that all else waits for: a rollout does not wait for a single one
+// leavingBeforeRollout are the machines that are being deleted and that all else waits for. A rollout does not wait for a single one
 // that may yet join, which never came up and may take half an hour, nor for one that lingers.
 func (s *state) leavingBeforeRollout() []*machine {
 	going := s.with(leaving)

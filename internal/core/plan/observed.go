@@ -230,8 +230,8 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
-	// SilentSince is since when nothing has answered at the endpoint, whoever asked: a refusal or an error is an answer. It is counted anew
-	// when the manager starts, or has no kubeconfig to ask with; zero: something answers, or nobody asked.
+	// SilentSince is since when nothing has answered at the endpoint: a refusal or an error is an answer. It is counted again when the
+	// manager starts, or has no kubeconfig to ask with. Zero: something answers, or the manager did not ask.
 	SilentSince time.Time `json:"silentSince,omitzero"`
 	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where
 	// there are many, they are those with the highest numbers. A new machine gets none of them.

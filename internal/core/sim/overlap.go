@@ -16,7 +16,7 @@ func (s *Setup) drawOverlap(seed int64) {
 	s.Overlap = rand.New(rand.NewSource(seed^overlapSalt)).Intn(3) == 0
 }
 
-// judgeOverlap: a machine more than wanted is made when the hosts of those before it are gone, but for one where that is asked for, and for
+// judgeOverlap: a machine more than wanted is made when the hosts of those before it are gone, but for one where the spec says so, and for
 // those that a person waits for no longer.
 func (w *World) judgeOverlap(s plan.Step, staying int) {
 	most := 0

@@ -19,7 +19,7 @@ import (
 // Seeder is a kind one of whose machines can restore a seed.
 type Seeder interface {
 	// SeedData returns the bootstrap data, and its format, of a machine that restores the seed of the group's recovery and initialises the
-	// cluster; none where the provider of its bootstrap object makes them, as for any other machine.
+	// cluster. It returns none where the provider of its bootstrap object makes them, as for any other machine.
 	SeedData(ctx context.Context, t *Writer, step plan.Step) (data []byte, format string, err error)
 }
 

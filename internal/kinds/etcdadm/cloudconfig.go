@@ -83,7 +83,7 @@ const (
 	seedDropIn      = "/etc/systemd/system/etcd.service.d/20-quorate-seed.conf"
 )
 
-// startsSeed has etcd.service run what puts the restored data in their place before it becomes etcd: etcdadm removes all data before it
+// startsSeed has etcd.service run what puts the restored data in their place before it becomes etcd. etcdadm removes all data before it
 // starts the service, and an etcd without data would begin an empty cluster.
 const startsSeed = "[Service]\nExecStart=\nExecStart=/bin/sh " + startFile + "\n"
 
@@ -280,7 +280,7 @@ func quoted(lists ...[]string) string {
 // quote has the shell take a text as it is.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// isSecret reports whether a file is of no use once a machine is a member, and opens etcd to whoever reads it.
+// isSecret reports whether a file is of no use once a machine is a member, and opens etcd to its readers.
 func isSecret(file string) bool {
 	return file == authorityKey || file == clientKey || file == seedToken
 }

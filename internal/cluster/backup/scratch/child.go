@@ -206,7 +206,7 @@ func measure(path string, revision int64) (*backup.Restored, error) {
 	// Without a lessor etcd panics at the first key with a lease. This one takes all and does nothing.
 	store := mvcc.NewStore(zap.NewNop(), database, &lease.FakeLessor{}, mvcc.StoreConfig{})
 	defer func() { _ = store.Close() }()
-	// Not the store's own hashes: those of past compactions are not computed anew.
+	// Not the store's own hashes: those of past compactions are not computed again.
 	hash, latest, err := mvcc.NewHashStorage(zap.NewNop(), store).HashByRev(revision)
 	if err != nil {
 		return nil, fmt.Errorf("hashing at revision %d of %d: %w", revision, latest, err)

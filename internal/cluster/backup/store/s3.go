@@ -221,7 +221,7 @@ func (b *bucket) List(ctx context.Context, folder string, each func(key string) 
 		}
 		key, is := strings.CutPrefix(object.Key, b.key(folder)+"/")
 		if !is || checkKey(key) != nil {
-			continue // not ours, whoever put it there
+			continue // not ours
 		}
 		if err := each(folder + "/" + key); err != nil {
 			return err

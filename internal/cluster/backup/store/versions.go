@@ -40,7 +40,7 @@ func (b *bucket) ListVersions(ctx context.Context, folder, after string, each fu
 		}
 		key, is := strings.CutPrefix(object.Key, options.Prefix)
 		if !is || checkKey(key) != nil || object.Key <= options.StartAfter || !isID(object.VersionID) {
-			continue // not ours, whoever put it there
+			continue // not ours
 		}
 		v := Version{Key: folder + "/" + key, ID: object.VersionID, Deleted: object.IsDeleteMarker, Size: object.Size}
 		if len(object.ETag) <= longestID {
