@@ -55,6 +55,7 @@ func (g *group) look(s *state) plan.Observed {
 	}
 	if !o.Cluster.Reachable {
 		o.Cluster.Unreachable, o.Cluster.SilentSince = "connection refused", now.Add(-time.Hour)
+		o.Cluster.FailingSince = o.Cluster.SilentSince
 	}
 	if s.spec&kubeadmOld != 0 {
 		o.Cluster.Chores = append(o.Cluster.Chores, kubeadmChore)

@@ -122,9 +122,9 @@ func (c Catalog) histories(ctx context.Context, folder, since string) (map[strin
 }
 
 // Changed returns those of some backups that can be used as they are in the store, in their order, and at most so many that cannot. These
-// were deleted or overwritten, and are returned as their newest intact versions are, the oldest name first. Backups with a name before since are not
-// looked at; empty: all are. What is in neither was overwritten, and is one too many. With an error, such as store.ErrNoVersions, nothing
-// is known of versions, and all backups are returned.
+// were deleted or overwritten, and are returned as their newest intact versions are, the oldest name first. Backups with a name before
+// since are not looked at; empty: all are. What is in neither was overwritten, and is one too many. With an error, such as
+// store.ErrNoVersions, nothing is known of versions, and all backups are returned.
 func (c Catalog) Changed(ctx context.Context, all []*Entry, since string, most int) (there, changed []*Entry, err error) {
 	histories, err := c.histories(ctx, c.UID, since)
 	if err != nil {

@@ -48,27 +48,39 @@ func (b *book) read() View {
 }
 
 // reach notes that the cluster answers and both shelves are complete. It reports whether that is news.
-func (b *book) reach() bool { return b.turn(true, false, "") }
+func (b *book) reach() bool { return b.turn(true, outcome{}, "") }
 
-// lose notes that the cluster does not answer any more, and why; silent: nothing at all answered. It reports whether it did before.
-func (b *book) lose(why string, silent bool) bool { return b.turn(false, silent, why) }
+// lose notes that the cluster does not answer any more, and why. It reports whether it did before.
+func (b *book) lose(why string, last outcome) bool { return b.turn(false, last, why) }
 
-func (b *book) turn(reachable, silent bool, why string) bool {
+// outcome is what came of the last outcome to connect.
+type outcome struct {
+	// made: there was something to attempt it with; silent: nothing answered.
+	made, silent bool
+}
+
+func (b *book) turn(reachable bool, last outcome, why string) bool {
 	b.mu.Lock()
 	turned := b.view.Reachable != reachable
-	news := turned || b.view.Why != why || silent == b.view.SilentSince.IsZero()
-	switch {
-	case !silent:
-		b.view.SilentSince = time.Time{}
-	case b.view.SilentSince.IsZero():
-		b.view.SilentSince = time.Now()
-	}
+	news := turned || b.view.Why != why || last.silent == b.view.SilentSince.IsZero() || last.made == b.view.FailingSince.IsZero()
+	count(&b.view.FailingSince, last.made)
+	count(&b.view.SilentSince, last.silent)
 	if turned {
 		b.view.Since = time.Now()
 	}
 	b.view.Reachable, b.view.Why = reachable, why
 	b.unlock(news)
 	return turned
+}
+
+// count notes since when something has been so.
+func count(since *time.Time, is bool) {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = time.Now()
+	}
 }
 
 // unlock ends a change; news reports whether there was one.

@@ -65,8 +65,8 @@ type connection struct {
 	// about.
 	unchanged int
 	refused   bool
-	// silent: nothing answered the last session's first question.
-	silent bool
+	// last is what came of the last session's beginning.
+	last outcome
 	// misbehaved counts the sessions in a row that ended because the server misbehaved.
 	misbehaved int
 }
@@ -121,7 +121,7 @@ func (c *connection) run(ctx context.Context) {
 			return
 		}
 		next := time.NewTimer(time.Until(begun.Add(c.pause(err))))
-		if !errors.Is(err, errRenewed) && c.book.lose(Explain(err), c.silent) {
+		if !errors.Is(err, errRenewed) && c.book.lose(Explain(err), c.last) {
 			log.FromContext(ctx).Info("the cluster is not reachable any more", "why", Explain(err))
 		}
 		select {
@@ -148,7 +148,7 @@ func (c *connection) pause(err error) time.Duration {
 
 // session connects and keeps the book until something is wrong, and says what.
 func (c *connection) session(ctx context.Context) error {
-	c.silent = false
+	c.last = outcome{}
 	config, err := c.credentials(ctx)
 	if err != nil {
 		return err
@@ -158,8 +158,9 @@ func (c *connection) session(ctx context.Context) error {
 		return err
 	}
 	defer server.close()
+	c.last.made = true
 	if err := server.ready(ctx); err != nil {
-		c.silent = isSilence(err)
+		c.last.silent = isSilence(err)
 		return c.suspect(err)
 	}
 	nodes, pods := server.nodes(c.book), server.pods(c.book)

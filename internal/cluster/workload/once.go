@@ -25,6 +25,7 @@ func Once(ctx context.Context, config *rest.Config) (View, error) {
 	b := newBook(bounds, func() {})
 	if err := server.ready(ctx); err != nil {
 		v := View{Why: Explain(err), Since: time.Now()}
+		v.FailingSince = v.Since
 		if isSilence(err) {
 			v.SilentSince = v.Since
 		}

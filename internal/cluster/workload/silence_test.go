@@ -117,8 +117,8 @@ func TestSilentSince(t *testing.T) {
 	first, _ := await(t, c, 10*time.Second, "silent", silent)
 	b.up()
 	v, _ := await(t, c, 10*time.Second, "reachable", reachable)
-	if !v.SilentSince.IsZero() {
-		t.Errorf("reachable, and silent since %s", v.SilentSince)
+	if !v.SilentSince.IsZero() || !v.FailingSince.IsZero() {
+		t.Errorf("reachable, and silent since %s, failing since %s", v.SilentSince, v.FailingSince)
 	}
 	b.down()
 	second, _ := await(t, c, 10*time.Second, "silent again", silent)
@@ -127,9 +127,13 @@ func TestSilentSince(t *testing.T) {
 	}
 	s.setReady("[-]etcd failed: reason withheld\n")
 	b.up()
-	await(t, c, 10*time.Second, "an answer", func(v View) bool { return !v.Reachable && v.SilentSince.IsZero() })
+	await(t, c, 10*time.Second, "an answer", func(v View) bool {
+		return !v.Reachable && v.SilentSince.IsZero() && v.FailingSince.Equal(second.FailingSince)
+	})
 	b.down()
 	await(t, c, 10*time.Second, "silent once more", silent)
 	setKubeconfig(t, secrets, []byte("none"))
-	await(t, c, 3*time.Minute, "nothing to ask with", func(v View) bool { return !v.Reachable && v.SilentSince.IsZero() })
+	await(t, c, 3*time.Minute, "nothing to ask with", func(v View) bool {
+		return !v.Reachable && v.SilentSince.IsZero() && v.FailingSince.IsZero()
+	})
 }

@@ -30,6 +30,8 @@ type View struct {
 	// SilentSince is since when each try found nothing that answers at the endpoint: a refusal or an error of a server is an answer. Zero:
 	// something answered the last try, or there was nothing to try with.
 	SilentSince time.Time
+	// FailingSince is since when no attempt has found the API server ready, whatever it answered; zero as SilentSince is.
+	FailingSince time.Time
 	// Nodes are those that are labelled as control planes and those that Own names, sorted by name; all Nodes,
 	// before a call of Own. Of their metadata names, labels and times are kept, of their specs provider
 	// ID and taints, of their status addresses, the condition Ready and the versions. They are the last known ones when the cluster is

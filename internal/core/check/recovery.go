@@ -120,13 +120,24 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 	if o.Cluster.Reachable && !o.Policy.EtcdOnly {
 		return errors.New("an API server answers: another cluster would begin beside its own")
 	}
-	if since := o.Cluster.SilentSince; !o.Policy.EtcdOnly && (since.IsZero() || o.Now.Sub(since) < time.Minute) {
-		return errors.New("the endpoint has not been silent for long: another cluster may run there")
+	if c := o.Cluster; !o.Policy.EtcdOnly {
+		failing, silent := lasted(o, c.FailingSince), lasted(o, c.SilentSince)
+		if failing < time.Minute || silent < 10*time.Second {
+			return fmt.Errorf("the endpoint has been silent for %s, and has not served for %s: another cluster may run there", silent, failing)
+		}
 	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
 	}
 	return errors.Join(checkName(o, s.Machine), checkSurroundings(o))
+}
+
+// lasted is for how long something has been so; 0: it is not.
+func lasted(o plan.Observed, since time.Time) time.Duration {
+	if since.IsZero() {
+		return 0
+	}
+	return o.Now.Sub(since)
 }
 
 // checkEndRecovery: the seeded machine answers, and its member is a majority.

@@ -230,9 +230,11 @@ type Cluster struct {
 	Reachable bool `json:"reachable"`
 	// Unreachable says why it does not; empty when Reachable.
 	Unreachable string `json:"unreachable,omitempty"`
-	// SilentSince is since when nothing has answered at the endpoint: a refusal or an error is an answer. It is counted again when the
-	// manager starts, or has no kubeconfig to ask with. Zero: something answers, or the manager did not ask.
-	SilentSince time.Time `json:"silentSince,omitzero"`
+	// FailingSince is since when no attempt to reach the API server has found it ready, and SilentSince since when nothing at all has answered
+	// at the endpoint: a refusal or an error is an answer. Both are counted again when the manager starts, or has no kubeconfig to ask with.
+	// Zero: it is ready, something answers, or the manager did not ask.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	SilentSince  time.Time `json:"silentSince,omitzero"`
 	// Names are those that Nodes of the cluster have, formed as Want.NameFormat says, and that no machine of the group has, sorted. Where
 	// there are many, they are those with the highest numbers. A new machine gets none of them.
 	Names []string `json:"names,omitempty"`

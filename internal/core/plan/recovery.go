@@ -12,9 +12,13 @@ import (
 // etcd is silent for a moment, long after it had a quorum again.
 const recoveryApproval = 15 * time.Minute
 
-// recoverySilence is how long nothing may have answered at the endpoint before a seed is planted. One look that fails, or a pause of a
-// machine that no object tells of, must not begin a second cluster.
-const recoverySilence = time.Minute
+// Before a seed is planted the endpoint's API server must not have been ready for recoveryFailing, and nothing at all may have answered
+// there for recoverySilence. One look that fails, or a pause of a machine that no object tells of, must not begin a second cluster. A
+// member that survived answers with errors until its machine is gone.
+const (
+	recoveryFailing = time.Minute
+	recoverySilence = 10 * time.Second
+)
 
 // recoverBySeed recovers a group that lost its quorum, or all of its machines: all machines that a person gave up go, and then one new
 // machine restores a snapshot. No old voter may be left by then: two of them would make a quorum of the old cluster.
@@ -162,15 +166,24 @@ func (s recovering) silence() opinion {
 	switch {
 	case s.Policy.EtcdOnly:
 		return pass("machines of etcd alone have no endpoint")
-	case c.SilentSince.IsZero():
+	case c.SilentSince.IsZero() || c.FailingSince.IsZero():
 		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know "+
 			"may run "+
 			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
-	case s.Now.Before(c.SilentSince.Add(recoverySilence)):
-		return wait("RecoveryFencing", "waiting until nothing has answered at %s for %s: a machine may only pause", c.Endpoint,
-			span(recoverySilence))
+	case s.Now.Before(c.silentEnough()):
+		return wait("RecoveryFencing", "waiting until %s has not served for %s, and has said nothing for the last %d s: a machine may only pause",
+			c.Endpoint, span(recoveryFailing), recoverySilence/time.Second)
 	}
 	return pass("nothing answers at %s", c.Endpoint)
+}
+
+// silentEnough is when nothing will have answered at the endpoint for long enough.
+func (c Cluster) silentEnough() time.Time {
+	silent, failing := c.SilentSince.Add(recoverySilence), c.FailingSince.Add(recoveryFailing)
+	if failing.After(silent) {
+		return failing
+	}
+	return silent
 }
 
 // awaitSeeded waits until the machine that restores the seed serves.

@@ -52,7 +52,7 @@ var rules = []rule{
 			{"RecoveryUnapproved", Wait, "it was changed after it began, and a person must approve it again"},
 			{"RecoveryNotGivenUp", Wait, "a machine, or a voter without one, is there that the person did not give up"},
 			{"RecoveryFencing", Wait, "a machine that was given up may still answer: its infrastructure is not gone; or something answers at the " +
-				"endpoint, or did less than a minute ago"},
+				"endpoint, or did a moment ago"},
 			{"RecoveryRefused", Wait, "the spec cannot be carried out: no machine can be made as it says"},
 			{"RecoverySeeding", Wait, "the new machine restores the seed and initialises the cluster"},
 			{"RecoveryFailed", Wait, "the new machine could not restore the seed, or not initialise the cluster; or its etcd lost its quorum again"},

@@ -377,7 +377,7 @@ func (s *state) again() time.Duration {
 	if r := s.Recovery; !r.Begun {
 		consider(r.Approved.Add(recoveryApproval))
 	} else {
-		consider(s.Cluster.SilentSince.Add(recoverySilence))
+		consider(s.Cluster.silentEnough())
 	}
 	for _, c := range s.chores {
 		consider(c.Expires.Add(-renewSoon))

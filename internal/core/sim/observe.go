@@ -68,8 +68,8 @@ func (w *World) mix(now plan.Observed) plan.Observed {
 		node := nodes.Machines[at]
 		m.Host, m.UpSince, m.Ready, m.Components = node.Host, node.UpSince, node.Ready, node.Components
 	}
-	mixed.Cluster.Reachable, mixed.Cluster.Unreachable, mixed.Cluster.SilentSince = nodes.Cluster.Reachable, nodes.Cluster.Unreachable,
-		nodes.Cluster.SilentSince
+	mixed.Cluster.Reachable, mixed.Cluster.Unreachable = nodes.Cluster.Reachable, nodes.Cluster.Unreachable
+	mixed.Cluster.FailingSince, mixed.Cluster.SilentSince = nodes.Cluster.FailingSince, nodes.Cluster.SilentSince
 	mixed.Etcd = etcd.Etcd
 	mixed.Etcd.Members = slices.Clone(etcd.Etcd.Members)
 	for i := range mixed.Etcd.Members {
@@ -88,7 +88,7 @@ func (w *World) blind(o *plan.Observed) {
 	switch n := w.rand.Intn(4); {
 	case n == 0 || !o.Etcd.Known:
 		if o.Cluster.Reachable {
-			o.Cluster.SilentSince = w.now
+			o.Cluster.FailingSince, o.Cluster.SilentSince = w.now, w.now
 		}
 		o.Cluster.Reachable, o.Cluster.Unreachable = false, "context deadline exceeded"
 	case n == 1:
@@ -137,7 +137,8 @@ func (w *World) Observe() plan.Observed {
 	w.addOperator(&o)
 	w.addChores(&o)
 	if !o.Cluster.Reachable {
-		o.Cluster.Unreachable, o.Cluster.SilentSince = "connection refused", w.silentSince
+		o.Cluster.Unreachable = "connection refused"
+		o.Cluster.FailingSince, o.Cluster.SilentSince = w.silentSince, w.silentSince
 	}
 	if w.setup.Workers && (w.workersUntil.IsZero() || w.now.Before(w.workersUntil)) {
 		o.Workers = []string{"worker-1"}

@@ -134,7 +134,8 @@ func (o *View) AddWorkload(view workload.View, components []string) {
 	nodes := machine.Nodes(o.Objects(), view.Nodes)
 	o.Facts.Cluster.Reachable = view.Reachable
 	if !view.Reachable {
-		o.Facts.Cluster.Unreachable, o.Facts.Cluster.SilentSince = cmp.Or(view.Why, "not connected yet"), view.SilentSince
+		o.Facts.Cluster.Unreachable = cmp.Or(view.Why, "not connected yet")
+		o.Facts.Cluster.FailingSince, o.Facts.Cluster.SilentSince = view.FailingSince, view.SilentSince
 	}
 	for _, m := range o.Machines {
 		m.Node = nodes[m.Facts.Name]

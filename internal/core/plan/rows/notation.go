@@ -219,11 +219,14 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"certs-":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificates(value)) },
 		"certs!":    func() { o.Cluster.Chores = append(o.Cluster.Chores, certificatesInvalid) },
 		"api-": func() {
-			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "connection refused", now.Add(-time.Hour)
+			o.Cluster.Reachable, o.Cluster.Unreachable = false, "connection refused"
+			o.Cluster.FailingSince, o.Cluster.SilentSince = ago("1h"), ago("1h")
 		},
-		"silent": func() { o.Cluster.SilentSince = ago(value) },
+		"failing": func() { o.Cluster.FailingSince = ago(value) },
+		"silent":  func() { o.Cluster.SilentSince = ago(value) },
 		"api!": func() {
-			o.Cluster.Reachable, o.Cluster.Unreachable, o.Cluster.SilentSince = false, "not ready: etcd", time.Time{}
+			o.Cluster.Reachable, o.Cluster.Unreachable = false, "not ready: etcd"
+			o.Cluster.FailingSince, o.Cluster.SilentSince = ago("1h"), time.Time{}
 		},
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
