@@ -302,7 +302,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	if up, _, err := a.root().Find([]string{"up"}); err != nil || !strings.Contains(up.Long, "Root in a local machine is root on the host") {
 		t.Error("nobody is told what a local machine does not protect from")
 	}
-	if !strings.Contains(a.root().Long, "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the host lacks") {
+	if !strings.Contains(a.root().Long, "Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 interrupted. 3: the host lacks") {
 		t.Error("exit codes are not documented")
 	}
 }
