@@ -70,7 +70,7 @@ func check(vale string, paths []string) ([]string, read, error) {
 	if err != nil {
 		return nil, r, fmt.Errorf("making a folder for texts: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	var documents []string
 	places := map[string][]place{}
 	for _, path := range paths {

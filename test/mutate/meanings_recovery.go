@@ -52,8 +52,8 @@ var recoveryGuards = []guard{
 		rules: []change{{"fence", `if !m.Gone && !slices`, `if false && !m.Gone && !slices`}},
 		check: []change{{"checkSeed", `case !m.Gone && !slices`, `case false && !m.Gone && !slices`}}},
 	{says: "a recovery plants its seed while an API server answers",
-		rules: []change{{"fence", `if s.answers() {`, `if false {`}},
-		check: []change{{"checkSeed", `if o.Cluster.Reachable && !o.Policy.EtcdOnly {`, `if false {`}}},
+		rules: []change{{"fence", `if s.answers() {`, `if false {`}, {"silence", `case s.Policy.EtcdOnly:`, `case true:`}},
+		check: []change{{"checkSilence", `if o.Policy.EtcdOnly {`, `if true {`}}},
 	{says: "a recovery plants its seed twice",
 		rules: []change{{"seeded", `m.Seeded && !m.Deleting`, `m.Seeded && !m.Deleting && m.isUp()`}},
 		check: []change{
@@ -62,7 +62,7 @@ var recoveryGuards = []guard{
 		}},
 	{says: "a recovery plants its seed although what a machine needs is missing",
 		rules: []change{{"fence", `if v := s.prepared(); v.decided {`, `if v := s.prepared(); v.decided && false {`}},
-		check: []change{{"checkSeed", `errors.Join(checkName(o, s.Machine), checkSurroundings(o))`, `checkName(o, s.Machine)`}}},
+		check: []change{{"checkSeed", `checkName(o, s.Machine), checkSurroundings(o))`, `checkName(o, s.Machine))`}}},
 	{says: "a recovery plants its seed although no machine can be made",
 		rules: []change{
 			{"fence", `s.Want.isRefused() && !r.Replaceable {`, `false && s.Want.isRefused() && !r.Replaceable {`},

@@ -117,19 +117,26 @@ func checkSeed(o plan.Observed, s plan.Step) error {
 			return fmt.Errorf("%s may still answer", m.Name)
 		}
 	}
-	if o.Cluster.Reachable && !o.Policy.EtcdOnly {
-		return errors.New("an API server answers: another cluster would begin beside its own")
-	}
-	if c := o.Cluster; !o.Policy.EtcdOnly {
-		failing, silent := lasted(o, c.FailingSince), lasted(o, c.SilentSince)
-		if failing < time.Minute || silent < 10*time.Second {
-			return fmt.Errorf("the endpoint has been silent for %s, and has not served for %s: another cluster may run there", silent, failing)
-		}
-	}
 	if len(o.Uncontrolled) > 0 {
 		return fmt.Errorf("%s is not the group's: it may answer", o.Uncontrolled[0].Name)
 	}
-	return errors.Join(checkName(o, s.Machine), checkSurroundings(o))
+	return errors.Join(checkSilence(o), checkName(o, s.Machine), checkSurroundings(o))
+}
+
+// checkSilence: no API server has served at the endpoint for a minute, and nothing has answered there for a moment. Machines of etcd alone
+// have no endpoint.
+func checkSilence(o plan.Observed) error {
+	if o.Policy.EtcdOnly {
+		return nil
+	}
+	if o.Cluster.Reachable {
+		return errors.New("an API server answers: another cluster would begin beside its own")
+	}
+	failing, silent := lasted(o, o.Cluster.FailingSince), lasted(o, o.Cluster.SilentSince)
+	if failing < time.Minute || silent < 10*time.Second {
+		return fmt.Errorf("the endpoint has been silent for %s, and has not served for %s: another cluster may run there", silent, failing)
+	}
+	return nil
 }
 
 // lasted is for how long something has been so; 0: it is not.

@@ -84,14 +84,15 @@ func recoversBySeed(t *testing.T) {
 	w.uses("demo-etcd")
 	w.rest()
 	old := w.lose()
-	r := w.recovers(old...)
+	w.recovers(old...)
 	w.lagging["all"] = true // nobody begins or joins
 	if p := w.settle(); p.Reason != "RecoverySeeding" || w.names() != "demo-etcd-4" {
 		t.Fatalf("with a machine that restores the seed: %+v, machines are %s", p, w.names())
 	}
 	w.members, w.lagging = nil, map[string]bool{} // who restores the seed begins another cluster
 	w.rest()
-	if r = w.recovery(); r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] == "" ||
+	r := w.recovery()
+	if r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] == "" ||
 		r.Annotations[backupv1alpha1.RecoveryEndedAnnotation] == "" {
 		t.Fatalf("the recovery has not ended: %v", r.Annotations)
 	}

@@ -183,12 +183,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Refuse(w, http.StatusServiceUnavailable, "SlowDown")
 		return
 	}
-	for name := range r.Header {
-		name = strings.ToLower(name)
-		if s.NoTrailers && name == "x-amz-trailer" || s.NoChecksums && strings.Contains(name, "checksum") {
-			Refuse(w, http.StatusNotImplemented, "NotImplemented")
-			return
-		}
+	if s.isUnknown(r.Header) {
+		Refuse(w, http.StatusNotImplemented, "NotImplemented")
+		return
 	}
 	key, _ := strings.CutPrefix(r.URL.Path, "/"+Bucket+"/")
 	q := r.URL.Query()
@@ -201,14 +198,33 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.listVersions(w, q.Get("prefix"), q.Get("key-marker"), q.Get("version-id-marker"))
 	case r.Method == http.MethodGet && q.Has("uploads"):
 		s.listUploads(w, q.Get("prefix"))
-	case r.Method == http.MethodPost:
+	default:
+		s.serveObject(w, r, key)
+	}
+}
+
+// isUnknown reports whether a header is one that the service does not know.
+func (s *Service) isUnknown(header http.Header) bool {
+	for name := range header {
+		name = strings.ToLower(name)
+		if s.NoTrailers && name == "x-amz-trailer" || s.NoChecksums && strings.Contains(name, "checksum") {
+			return true
+		}
+	}
+	return false
+}
+
+// serveObject answers what is asked of one object.
+func (s *Service) serveObject(w http.ResponseWriter, r *http.Request, key string) {
+	switch r.Method {
+	case http.MethodPost:
 		s.post(w, r, key)
-	case r.Method == http.MethodPut:
+	case http.MethodPut:
 		s.put(w, r, key)
-	case r.Method == http.MethodGet:
-		s.get(w, key, q.Get("versionId"))
-	case r.Method == http.MethodDelete:
-		s.remove(w, key, q.Get("uploadId"))
+	case http.MethodGet:
+		s.get(w, key, r.URL.Query().Get("versionId"))
+	case http.MethodDelete:
+		s.remove(w, key, r.URL.Query().Get("uploadId"))
 	default:
 		Refuse(w, http.StatusMethodNotAllowed, "MethodNotAllowed")
 	}
