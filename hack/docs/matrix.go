@@ -251,8 +251,10 @@ func matrix(root string) (page, error) {
 func (d declared) text(root string) (string, error) {
 	var b strings.Builder
 	b.WriteString(`
-` + "`make generate`" + ` writes this section from the pins and from what the tests declare of themselves. A name is that of ` + "`make e2e RUN=NAME`" + `; one that
-begins with Test is run by ` + "`go test`" + `. Lives that name no version, and stand nowhere below, run with ` + artifacts.DefaultVersion + `. No test runs what an empty cell stands for.
+` + "`make generate`" + ` writes this section from the pins and from what the tests declare of themselves. A name is that of ` +
+		"`make e2e RUN=NAME`" + `; one that
+begins with Test is run by ` + "`go test`" + `. Lives that name no version, and stand nowhere below, run with ` + artifacts.DefaultVersion +
+		`. No test runs what an empty cell stands for.
 
 | Kubernetes, kubeadm and kubelet | with it | new machines | replaced | in place | by a class |
 | --- | --- | --- | --- | --- | --- |
@@ -281,7 +283,8 @@ begins with Test is run by ` + "`go test`" + `. Lives that name no version, and 
 		return "", err
 	}
 	b.WriteString(`
-What the upgrades of ` + "`make e2e RUN=versions`" + ` took when they were last run, on a busy host of two cores. CONTRIBUTING.md says how to
+What the upgrades of ` + "`make e2e RUN=versions`" +
+		` took when they were last run, on a busy host of two cores. CONTRIBUTING.md says how to
 run one and to write its line. A single machine does not serve while its API server is replaced.
 
 `)

@@ -53,8 +53,9 @@ func (v *ControlPlane) ValidateDelete(context.Context, *controlplanev1alpha1.Con
 }
 
 // validate refuses a control plane with what is wrong already, or with fields of its spec that could not be carried out.
-func (v *ControlPlane) validate(before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane,
-	wrong field.ErrorList) error {
+func (v *ControlPlane) validate(
+	before *controlplanev1alpha1.ControlPlaneSpec, cp *controlplanev1alpha1.ControlPlane, wrong field.ErrorList,
+) error {
 	// The label is missing until the control plane has a cluster.
 	of := names{controlPlane: cp.Name, cluster: cmp.Or(cp.Labels[clusterv1.ClusterNameLabel], "cluster")}
 	wrong = append(wrong, validateSpec(before, &cp.Spec, of, field.NewPath("spec"))...)

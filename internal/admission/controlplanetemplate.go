@@ -31,8 +31,9 @@ func (v *ControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlplane
 
 // ValidateUpdate refuses changes of spec.template.spec: a ClusterClass is given another template instead. A dry run of Cluster
 // API's topology controller may change it.
-func (v *ControlPlaneTemplate) ValidateUpdate(ctx context.Context, before,
-	after *controlplanev1alpha1.ControlPlaneTemplate) (admission.Warnings, error) {
+func (v *ControlPlaneTemplate) ValidateUpdate(
+	ctx context.Context, before, after *controlplanev1alpha1.ControlPlaneTemplate,
+) (admission.Warnings, error) {
 	var all field.ErrorList
 	template := field.NewPath("spec", "template")
 	request, err := admission.RequestFromContext(ctx)

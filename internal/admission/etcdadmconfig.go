@@ -54,8 +54,9 @@ func (v *EtcdadmConfigTemplate) ValidateCreate(_ context.Context, t *bootstrapv1
 }
 
 // ValidateUpdate refuses changes that a configuration would be refused for.
-func (v *EtcdadmConfigTemplate) ValidateUpdate(ctx context.Context, before,
-	after *bootstrapv1alpha1.EtcdadmConfigTemplate) (admission.Warnings, error) {
+func (v *EtcdadmConfigTemplate) ValidateUpdate(
+	ctx context.Context, before, after *bootstrapv1alpha1.EtcdadmConfigTemplate,
+) (admission.Warnings, error) {
 	if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}

@@ -105,8 +105,9 @@ func (v *EtcdClusterTemplate) ValidateCreate(_ context.Context, t *etcdclusterv1
 }
 
 // ValidateUpdate refuses changes of spec.template.spec, but those of a dry run of Cluster API's topology controller.
-func (v *EtcdClusterTemplate) ValidateUpdate(ctx context.Context, before,
-	after *etcdclusterv1alpha1.EtcdClusterTemplate) (admission.Warnings, error) {
+func (v *EtcdClusterTemplate) ValidateUpdate(
+	ctx context.Context, before, after *etcdclusterv1alpha1.EtcdClusterTemplate,
+) (admission.Warnings, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("reading the admission request: " + err.Error())

@@ -59,8 +59,9 @@ func (v *KubeadmControlPlane) ValidateCreate(ctx context.Context, kcp *controlpl
 }
 
 // ValidateUpdate refuses what upstream refuses, and what Quorate cannot carry out.
-func (v *KubeadmControlPlane) ValidateUpdate(ctx context.Context, before, after *controlplanev1.KubeadmControlPlane) (admission.Warnings,
-	error) {
+func (v *KubeadmControlPlane) ValidateUpdate(
+	ctx context.Context, before, after *controlplanev1.KubeadmControlPlane,
+) (admission.Warnings, error) {
 	if err := refusal(before, after); err != nil {
 		return nil, err
 	}

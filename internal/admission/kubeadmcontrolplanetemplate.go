@@ -29,8 +29,9 @@ var _ admission.Validator[*controlplanev1.KubeadmControlPlaneTemplate] = &Kubead
 
 // ValidateCreate refuses what upstream refuses, and names of machines that Quorate cannot make. Upstream's feature gate
 // ClusterTopology must be on.
-func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context,
-	t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateCreate(
+	ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate,
+) (admission.Warnings, error) {
 	spec := field.NewPath("spec", "template", "spec")
 	config := &t.Spec.Template.Spec.KubeadmConfigSpec
 	stacked := !config.ClusterConfiguration.Etcd.External.IsDefined() && !t.Spec.Template.Spec.ManagedExternalEtcdRef.IsDefined()
@@ -45,8 +46,9 @@ func (v *KubeadmControlPlaneTemplate) ValidateCreate(ctx context.Context,
 }
 
 // ValidateUpdate refuses changes of spec.template.spec: a ClusterClass is given another template instead.
-func (v *KubeadmControlPlaneTemplate) ValidateUpdate(ctx context.Context, before,
-	after *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateUpdate(
+	ctx context.Context, before, after *controlplanev1.KubeadmControlPlaneTemplate,
+) (admission.Warnings, error) {
 	warnings, err := v.upstream.ValidateUpdate(ctx, conversion.PlainTemplate(before), conversion.PlainTemplate(after))
 	if err != nil {
 		return warnings, err
@@ -66,7 +68,8 @@ func invalidTemplate(t *controlplanev1.KubeadmControlPlaneTemplate, why field.Er
 }
 
 // ValidateDelete refuses nothing.
-func (v *KubeadmControlPlaneTemplate) ValidateDelete(ctx context.Context,
-	t *controlplanev1.KubeadmControlPlaneTemplate) (admission.Warnings, error) {
+func (v *KubeadmControlPlaneTemplate) ValidateDelete(
+	ctx context.Context, t *controlplanev1.KubeadmControlPlaneTemplate,
+) (admission.Warnings, error) {
 	return v.upstream.ValidateDelete(ctx, conversion.PlainTemplate(t))
 }

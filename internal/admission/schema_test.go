@@ -170,7 +170,9 @@ type webhooks[T runtime.Object] interface {
 func answer[T interface {
 	runtime.Object
 	comparable
-}](t *testing.T, d *definition, w webhooks[T], before, after T) error {
+}](
+	t *testing.T, d *definition, w webhooks[T], before, after T,
+) error {
 	t.Helper()
 	after = after.DeepCopyObject().(T)
 	if err := w.Default(t.Context(), after); err != nil {

@@ -51,8 +51,10 @@ func refused(ctx context.Context, o plan.Observed, told controlplanev1.PlanStatu
 // Announce tells of a decision once, when it is new, and of a failure when it is another one, by a log line and an
 // event on the group's object. told is what the status said before. expected: the event of a step that was just done told of the decision;
 // it gets none.
-func Announce(ctx context.Context, recorder events.EventRecorder, on client.Object, told controlplanev1.PlanStatus, d plan.Decision,
-	expected bool, failure error) {
+func Announce(
+	ctx context.Context, recorder events.EventRecorder, on client.Object, told controlplanev1.PlanStatus, d plan.Decision, expected bool,
+	failure error,
+) {
 	is := status.PlanStatus(d, failure)
 	if told.Step != is.Step || told.Rule != is.Rule || told.Reason != is.Reason {
 		ctrl.LoggerFrom(ctx).Info("Decided", "step", is.Step, "rule", d.Rule, "reason", d.Reason, "message", d.Message)

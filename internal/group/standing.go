@@ -21,7 +21,7 @@ type groupKey struct {
 }
 
 // standings are how the groups stood at their last turn: the collector of their gauges. Each figure is made
-// of them again, so that none outlives what it tells of.
+// of them again, so that none outlives what it measures.
 type standings struct {
 	mu sync.Mutex
 	of map[groupKey]status.Standing

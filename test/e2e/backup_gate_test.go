@@ -76,6 +76,30 @@ func backupGate(t *testing.T, e *environment) {
 	e.takeDown(t, name)
 }
 
+// storedBackup reads the manifest and the proof of a backup that a folder holds.
+func storedBackup(t *testing.T, folder string) (*corebackup.Manifest, *corebackup.Verification) {
+	t.Helper()
+	manifest, err := corebackup.DecodeManifest(readFile(t, folder, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := corebackup.DecodeVerification(readFile(t, folder, "verified.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest, proof
+}
+
+// readFile reads a file of a folder.
+func readFile(t *testing.T, folder, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // ageBackup makes a backup of a store in a folder as old as if it had been taken so much earlier, and returns its name then.
 func ageBackup(t *testing.T, folder, name string, by time.Duration) string {
 	t.Helper()
@@ -83,21 +107,7 @@ func ageBackup(t *testing.T, folder, name string, by time.Duration) string {
 	if len(found) != 1 {
 		t.Fatalf("%d backups named %s are in %s", len(found), name, folder)
 	}
-	read := func(file string) []byte {
-		data, err := os.ReadFile(filepath.Join(found[0], file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	manifest, err := corebackup.DecodeManifest(read("manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proof, err := corebackup.DecodeVerification(read("verified.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest, proof := storedBackup(t, found[0])
 	manifest.Taken = manifest.Taken.Add(-by)
 	manifest.Name = corebackup.Name(manifest.Taken, "aged")
 	proof.Name = manifest.Name

@@ -27,7 +27,6 @@ import (
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
-	corebackup "github.com/quorate/quorate/internal/core/backup"
 	"github.com/quorate/quorate/internal/local/embed"
 )
 
@@ -206,22 +205,8 @@ func (e *environment) takesLastBackup(t *testing.T, name, folder string) {
 		t.Fatalf("before the deletion the store had %+v, after it %q", before, found)
 	}
 	last := filepath.Dir(slices.Max(found))
-	read := func(file string) []byte {
-		data, err := os.ReadFile(filepath.Join(last, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	manifest, err := corebackup.DecodeManifest(read("manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proof, err := corebackup.DecodeVerification(read("verified.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(read("archive"))
+	manifest, proof := storedBackup(t, last)
+	sum := sha256.Sum256(readFile(t, last, "archive"))
 	if manifest.Taken.Before(began) || !proof.Proves(manifest) || hex.EncodeToString(sum[:]) != manifest.Archive.SHA256 {
 		t.Errorf("the cluster was deleted at %s; its last backup %s was taken at %s and proven: %t", began, manifest.Name, manifest.Taken,
 			proof.Proves(manifest))

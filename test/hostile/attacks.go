@@ -32,11 +32,14 @@ var quoted = strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(scr
 const (
 	nodes = "/api/v1/nodes"
 	pods  = "/api/v1/namespaces/kube-system/pods"
+	// kubeadmConfig is the ConfigMap with kubeadm's configuration.
+	kubeadmConfig = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
 )
 
 // on answers requests for one path, lists or watches.
-func on(at string, watch bool, answer func(*Cluster, http.ResponseWriter, *http.Request)) func(*Cluster, http.ResponseWriter,
-	*http.Request) bool {
+func on(
+	at string, watch bool, answer func(*Cluster, http.ResponseWriter, *http.Request),
+) func(*Cluster, http.ResponseWriter, *http.Request) bool {
 	return func(c *Cluster, w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != at || (r.URL.Query().Get("watch") == "true") != watch {
 			return false
@@ -172,12 +175,11 @@ func forwards(answer func(http.ResponseWriter, *http.Request)) func(*Cluster, ht
 
 // APIAttacks are those of an API server. inside is the URL of a service that a tenant must not reach.
 func APIAttacks(inside string) []Attack {
-	const config = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config"
 	empties := strings.Repeat("{},", 500_000) + "{}"
 	return []Attack{
 		{Name: "a gzip bomb as Nodes", API: on(nodes, false, bomb(`{"kind":"NodeList",`)), Says: "bytes in one object: more than"},
 		{Name: "a gzip bomb as pods", API: on(pods, false, bomb(`{"kind":"PodList","items":[`)), Says: "bytes in one object: more than"},
-		{Name: "a gzip bomb as kubeadm's configuration", API: on(config, false, bomb(`{"kind":"ConfigMap",`))},
+		{Name: "a gzip bomb as kubeadm's configuration", API: on(kubeadmConfig, false, bomb(`{"kind":"ConfigMap",`))},
 		{Name: "Nodes without end",
 			API:  on(nodes, false, endless(`{"kind":"NodeList","items":[{"metadata":{"name":"n"}}`, `,{"metadata":{"name":"n"}}`)),
 			Says: "objects in one list: more than"},
@@ -189,7 +191,7 @@ func APIAttacks(inside string) []Attack {
 			API:  on(pods, false, text(`%s`, list("Pod", `{"metadata":{"name":"p"},"spec":{"containers":[`+strings.Repeat("{},", 500_000)+`{}]}}`))),
 			Says: "parts of one object: more than"},
 		{Name: "half a million of empty owners of a ConfigMap",
-			API: on(config, false, text(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"ownerReferences":[%s]}}`, empties))},
+			API: on(kubeadmConfig, false, text(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"ownerReferences":[%s]}}`, empties))},
 		{Name: "a redirect to plain HTTP", API: always(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, inside, http.StatusTemporaryRedirect)
 		}), Says: "redirect (307)"},

@@ -204,7 +204,7 @@ func (g inPast) restore(s state) (to state, differs bool) {
 	return to, differs
 }
 
-// unknow takes the objects of the machines away that came after the backup. One that nothing in the cluster tells of goes at once: nothing
+// unknow takes the objects of the machines away that came after the backup. One that left no trace in the cluster goes at once: nothing
 // shows that its name is taken, and infrastructure refuses the name, which is not explored.
 func (g inPast) unknow(s *state, p past) {
 	for i := s.n() - 1; i >= 0; i-- {

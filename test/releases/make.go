@@ -46,8 +46,9 @@ func Renamed(o *unstructured.Unstructured, pairs ...string) (*unstructured.Unstr
 
 // Make makes the objects of a recording of the Cluster demo under another name, in a namespace of that name, each after edit has changed
 // it. Owners have the UIDs that the API server gave them.
-func Make(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, name string,
-	edit func(*unstructured.Unstructured) error) error {
+func Make(
+	ctx context.Context, c client.Client, objects []*unstructured.Unstructured, name string, edit func(*unstructured.Unstructured) error,
+) error {
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return err
 	}

@@ -104,8 +104,9 @@ func releasedRepository(t *testing.T) string {
 }
 
 // byClusterctl returns what clusterctl installs of a provider from a repository with some variables; namespace: into another one.
-func byClusterctl(t *testing.T, written string, p provider, variables map[string]string,
-	namespace string) map[string]unstructured.Unstructured {
+func byClusterctl(
+	t *testing.T, written string, p provider, variables map[string]string, namespace string,
+) map[string]unstructured.Unstructured {
 	t.Helper()
 	data, err := components(t, p, configuration(t, written, variables), repository.ComponentsOptions{TargetNamespace: namespace}).Yaml()
 	if err != nil {

@@ -102,8 +102,9 @@ func (f *fleet) roll(ctx context.Context, o options, clusters []string, replicas
 }
 
 // await waits until each cluster has just that many machines, all ready and of the version.
-func (f *fleet) await(ctx context.Context, start time.Time, patience time.Duration, clusters []string, replicas int,
-	version string) (time.Duration, error) {
+func (f *fleet) await(
+	ctx context.Context, start time.Time, patience time.Duration, clusters []string, replicas int, version string,
+) (time.Duration, error) {
 	again := time.NewTicker(look)
 	defer again.Stop()
 	for {

@@ -119,9 +119,9 @@ func (a *app) list(ctx context.Context, c client.Client, key client.ObjectKey, o
 func (a *app) hints(all []*backup.Entry, hidden int, unknown error) {
 	s := a.NewScreen()
 	if slices.ContainsFunc(all, (*backup.Entry).IsOld) {
-		s.Printf("\nThe bucket has old versions of what is deleted or overwritten. `quorate backup get` and `verify`, and `quorate recover " +
-			"--from`,\n" +
-			"read them by the backup's name until a rule of the bucket removes them. `quorate backup now` takes another backup.")
+		s.Printf("\nThe bucket has old versions of what is deleted or overwritten. `quorate backup get` and `verify`, and " +
+			"`quorate recover --from`,\nread them by the backup's name until a rule of the bucket removes them. `quorate backup now` takes " +
+			"another backup.")
 	}
 	if hidden > 0 {
 		s.Printf("\nThe bucket has old versions of %d older backups that were deleted: --deleted lists them.", hidden)

@@ -23,8 +23,9 @@ import (
 // Plans forecasts what happens to a cluster's etcd clusters on machines of their own, and then to its control plane. Objects are as
 // they are given in changed, whole and as the API server would store them. The cluster itself may be only given. Nothing is written. scheme
 // knows the kinds that from reads.
-func Plans(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey,
-	changed []*unstructured.Unstructured) ([]report.Plan, error) {
+func Plans(
+	ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey, changed []*unstructured.Unstructured,
+) ([]report.Plan, error) {
 	as := newOverlay(from, scheme, changed)
 	if err := as.bear(ctx, key); err != nil {
 		return nil, err

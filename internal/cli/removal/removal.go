@@ -118,7 +118,9 @@ func clusterParts() []part {
 func pointers[T any, P interface {
 	*T
 	client.Object
-}](items []T) []client.Object {
+}](
+	items []T,
+) []client.Object {
 	objects := make([]client.Object, len(items))
 	for i := range items {
 		objects[i] = P(&items[i])

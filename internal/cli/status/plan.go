@@ -233,8 +233,9 @@ func (a *app) fromFiles(f planFlags) ([]planned, error) {
 }
 
 // chooseWith finds the cluster that is planned: one that only -f has, or else one that exists. given reports whether it is the former.
-func (a *app) chooseWith(ctx context.Context, from client.Reader, args []string, changes []planned) (key client.ObjectKey, given bool,
-	err error) {
+func (a *app) chooseWith(
+	ctx context.Context, from client.Reader, args []string, changes []planned,
+) (key client.ObjectKey, given bool, err error) {
 	var objects []*unstructured.Unstructured
 	for _, c := range changes {
 		objects = append(objects, c.Object)

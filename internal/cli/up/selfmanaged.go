@@ -80,8 +80,8 @@ func (b *bringUp) keep(ctx context.Context) error {
 	return b.moved(ctx)
 }
 
-// moved waits until the cluster is told of where it was moved to as it was before. A move leaves statuses behind, and a Cluster that
-// is paused before they are written again has Machines without Nodes.
+// moved waits until the status of the cluster says, where it was moved to, what it said before. A move leaves statuses behind, and a
+// Cluster that is paused before they are written again has Machines without Nodes.
 func (b *bringUp) moved(ctx context.Context) error {
 	begun := time.Now()
 	c, err := b.Connect()

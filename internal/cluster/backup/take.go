@@ -177,8 +177,9 @@ func witness(m *backup.Manifest, h etcd.Hash) {
 }
 
 // write streams the snapshot, then the files, and ends the archive.
-func (s *source) write(ctx context.Context, r Request, m backup.Manifest, writer *archive.Writer, snapshot io.Writer) (*backup.Manifest,
-	error) {
+func (s *source) write(
+	ctx context.Context, r Request, m backup.Manifest, writer *archive.Writer, snapshot io.Writer,
+) (*backup.Manifest, error) {
 	if err := s.client.Snapshot(ctx, s.target, r.Limits.Most(), snapshot); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ const (
 	mostOfObject = 8
 )
 
-// past is what a store tells of the versions of one object.
+// past is what a store says about the versions of one object.
 type past struct {
 	// versions are those that have a content, the newest first: mostOfObject at most.
 	versions []store.Version
@@ -89,8 +89,8 @@ func (p pasts) change() Change {
 	return ""
 }
 
-// histories reads what the store tells of the versions of backups whose names are not before one: of the newest MostChanged and some more.
-// A name with a time in the future is left out.
+// histories reads what the store says about the versions of backups whose names are not before one: of the newest MostChanged and some
+// more. A name with a time in the future is left out.
 func (c Catalog) histories(ctx context.Context, folder, since string) (map[string]pasts, error) {
 	versioned, is := c.Store.(store.Versioned)
 	if !is {

@@ -25,8 +25,10 @@ import (
 // Generate makes those authorities, of these purposes, that have no secret, controlled by owner. It takes those of the files that the user
 // copies to the machines, or makes new ones, with the key algorithm and validity that the configuration asks for. It returns the purposes
 // of those that it made: a secret that is there, or appears in the meantime, is never changed.
-func Generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string,
-	owner metav1.OwnerReference, files ...bootstrapv1.File) ([]string, error) {
+func Generate(
+	ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string,
+	owner metav1.OwnerReference, files ...bootstrapv1.File,
+) ([]string, error) {
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
 	if err != nil {
 		return nil, err
@@ -67,8 +69,9 @@ func fill(wanted *secret.Certificate, given pki.Pair, isCopied bool) error {
 }
 
 // getAll returns the cluster's secrets for these purposes, which are asked for at the same time. One that there is not is not among them.
-func getAll(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purposes []secret.Purpose) (map[secret.Purpose]*corev1.Secret,
-	error) {
+func getAll(
+	ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purposes []secret.Purpose,
+) (map[secret.Purpose]*corev1.Secret, error) {
 	found := make([]*corev1.Secret, len(purposes))
 	all, ctx := errgroup.WithContext(ctx)
 	for i, purpose := range purposes {

@@ -189,8 +189,10 @@ func read(t *testing.T, c client.Client) Secrets {
 }
 
 // generate is Generate of all that have no secret.
-func generate(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration,
-	owner metav1.OwnerReference, files ...bootstrapv1.File) error {
+func generate(
+	ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference,
+	files ...bootstrapv1.File,
+) error {
 	found, err := Read(ctx, c, cluster, config, owner, files...)
 	if err != nil {
 		return err

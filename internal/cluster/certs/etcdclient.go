@@ -106,8 +106,9 @@ func (e *EtcdClients) Forget(key client.ObjectKey) {
 	delete(e.kept, key)
 }
 
-func newEtcdClient(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpose secret.Purpose, now time.Time) (*etcdClient,
-	error) {
+func newEtcdClient(
+	ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, purpose secret.Purpose, now time.Time,
+) (*etcdClient, error) {
 	ca, err := authorityOf(ctx, c, cluster, purpose)
 	if err != nil {
 		return nil, err

@@ -70,8 +70,9 @@ func halfAt(file string, config *bootstrapv1.ClusterConfiguration, of map[string
 
 // readFiles reads those of the files that users copy to machines which are certificates and keys, by what they are for. A file that is
 // appended to another, or is a template, is not known before a machine has it, and nothing is said of its pair.
-func readFiles(ctx context.Context, c client.Reader, namespace string, config *bootstrapv1.ClusterConfiguration,
-	files []bootstrapv1.File) (map[pki.Role]pki.Pair, error) {
+func readFiles(
+	ctx context.Context, c client.Reader, namespace string, config *bootstrapv1.ClusterConfiguration, files []bootstrapv1.File,
+) (map[pki.Role]pki.Pair, error) {
 	pairs, of := map[pki.Role]pki.Pair{}, places(secret.NewCertificatesForInitialControlPlane(config))
 	unknown := map[pki.Role]bool{}
 	for _, f := range files {

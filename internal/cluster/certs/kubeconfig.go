@@ -93,8 +93,9 @@ func loadComplete(data []byte) (*clientcmdapi.Config, error) {
 // endpoint and with a fresh client certificate, which is good for a year. Where it is there and ours, its
 // content is replaced, and its owner if that is another. A foreign one is left alone. It returns the state of the secret afterwards.
 // Absent: there was none when it was last looked for, and one that has appeared since is an error.
-func WriteKubeconfig(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference,
-	absent bool) (Kubeconfig, error) {
+func WriteKubeconfig(
+	ctx context.Context, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference, absent bool,
+) (Kubeconfig, error) {
 	var found *corev1.Secret
 	if !absent {
 		var err error

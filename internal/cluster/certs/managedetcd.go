@@ -108,8 +108,9 @@ func createOnce(ctx context.Context, c client.Client, s *corev1.Secret) (bool, e
 // PublishManagedEtcd has the secrets there that a control plane reads: the authority's certificate without its key, and a client
 // certificate for API servers, which is renewed long before its end. Users' own are left alone; another authority than that of the
 // etcd cluster is a *FlawError.
-func (a *EtcdAuthority) PublishManagedEtcd(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster,
-	owner metav1.OwnerReference) error {
+func (a *EtcdAuthority) PublishManagedEtcd(
+	ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference,
+) error {
 	if err := a.publishAuthority(ctx, from, c, cluster, owner); err != nil {
 		return err
 	}
@@ -124,8 +125,9 @@ func (a *EtcdAuthority) PublishManagedEtcd(ctx context.Context, from client.Read
 }
 
 // publishClient makes a client certificate, in the secret that was found if there is one.
-func (a *EtcdAuthority) publishClient(ctx context.Context, c client.Client, found *corev1.Secret, cluster *clusterv1.Cluster,
-	owner metav1.OwnerReference) error {
+func (a *EtcdAuthority) publishClient(
+	ctx context.Context, c client.Client, found *corev1.Secret, cluster *clusterv1.Cluster, owner metav1.OwnerReference,
+) error {
 	cert, key, err := a.Client(apiServerClient, apiServerClientLife)
 	if err != nil {
 		return err
@@ -143,8 +145,9 @@ func (a *EtcdAuthority) publishClient(ctx context.Context, c client.Client, foun
 	return nil
 }
 
-func (a *EtcdAuthority) publishAuthority(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster,
-	owner metav1.OwnerReference) error {
+func (a *EtcdAuthority) publishAuthority(
+	ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, owner metav1.OwnerReference,
+) error {
 	found, err := get(ctx, from, cluster, secret.EtcdCA)
 	if err != nil {
 		return err
@@ -160,8 +163,9 @@ func (a *EtcdAuthority) publishAuthority(ctx context.Context, from client.Reader
 	return nil
 }
 
-func (a *EtcdAuthority) asSecret(cluster *clusterv1.Cluster, purpose secret.Purpose, owner metav1.OwnerReference, cert,
-	key []byte) *corev1.Secret {
+func (a *EtcdAuthority) asSecret(
+	cluster *clusterv1.Cluster, purpose secret.Purpose, owner metav1.OwnerReference, cert, key []byte,
+) *corev1.Secret {
 	made := (&secret.Certificate{Purpose: purpose, Generated: true, KeyPair: &capicerts.KeyPair{Cert: cert, Key: key}}).
 		AsSecret(client.ObjectKeyFromObject(cluster), owner)
 	if key == nil {

@@ -19,8 +19,9 @@ import (
 // each turn. These are those that lost their owner, name it by an old UID or version, or are controlled by another of
 // Cluster API's objects. Users' secrets are left alone, no data are changed, and what is right already is not written.
 // A secret that changes meanwhile is a conflict.
-func Own(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, purposes []string,
-	owner metav1.OwnerReference) error {
+func Own(
+	ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, purposes []string, owner metav1.OwnerReference,
+) error {
 	for _, purpose := range purposes {
 		found, err := get(ctx, from, cluster, secret.Purpose(purpose))
 		if err != nil {

@@ -42,8 +42,10 @@ type Secrets struct {
 // Read reads the secrets that a cluster with this configuration needs, each once, and, of the files that the user copies to the machines,
 // the certificates and keys. owner is the control plane as it should be named on those that it controls. Errors are those of reading; what
 // is wrong with a secret or a file is among the facts.
-func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration,
-	owner metav1.OwnerReference, files ...bootstrapv1.File) (Secrets, error) {
+func Read(
+	ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference,
+	files ...bootstrapv1.File,
+) (Secrets, error) {
 	var s Secrets
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
 	if err != nil {
@@ -81,8 +83,9 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster, conf
 }
 
 // Basis identifies what Read judges by, beside the secrets themselves: while it is the same, so is what Read says of the same secrets.
-func Basis(cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference,
-	files ...bootstrapv1.File) string {
+func Basis(
+	cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, owner metav1.OwnerReference, files ...bootstrapv1.File,
+) string {
 	basis := struct {
 		Cluster       types.UID
 		ControlPlane  clusterv1.ContractVersionedObjectReference

@@ -20,8 +20,10 @@ import (
 // was a control plane. These are authorities and a kubeconfig that belong to a machine's bootstrap configuration, in
 // its place, since they must not go with that machine. The other is the kubeconfig that Cluster API made for
 // the Cluster, since nothing renews it any more. What users gave is left alone, and no data are changed.
-func TakeOver(ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.KubeadmConfig,
-	owner metav1.OwnerReference) error {
+func TakeOver(
+	ctx context.Context, from client.Reader, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.KubeadmConfig,
+	owner metav1.OwnerReference,
+) error {
 	for _, purpose := range []secret.Purpose{secret.ClusterCA, secret.EtcdCA, secret.FrontProxyCA, secret.ServiceAccount, secret.Kubeconfig} {
 		found, err := get(ctx, from, cluster, purpose)
 		if err != nil {
@@ -44,8 +46,9 @@ func TakeOver(ctx context.Context, from client.Reader, c client.Client, cluster 
 }
 
 // heirs returns the owners that a secret must have, and whether it passes to the new one.
-func heirs(s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.KubeadmConfig,
-	owner metav1.OwnerReference) ([]metav1.OwnerReference, bool) {
+func heirs(
+	s *corev1.Secret, purpose secret.Purpose, config *bootstrapv1.KubeadmConfig, owner metav1.OwnerReference,
+) ([]metav1.OwnerReference, bool) {
 	isConfig := func(ref metav1.OwnerReference) bool {
 		return isOf(ref, bootstrapv1.GroupVersion.Group, "KubeadmConfig") && ref.Name == config.Name
 	}

@@ -48,8 +48,9 @@ func (c *Cluster) CancelDowngrade(ctx context.Context, targets []Target) error {
 }
 
 // downgrade has one of the voters that follow a leader, that one first, carry out orders, and again until it is done.
-func (c *Cluster) downgrade(ctx context.Context, targets []Target,
-	command func(answer, func(pb.DowngradeRequest_DowngradeAction) error) error, to string) error {
+func (c *Cluster) downgrade(
+	ctx context.Context, targets []Target, command func(answer, func(pb.DowngradeRequest_DowngradeAction) error) error, to string,
+) error {
 	return again(ctx, func(ctx context.Context) error {
 		answers := c.ask(ctx, targets)
 		err := errors.New("no member that knows of downgrades follows a leader: " + conclude(answers).Why)

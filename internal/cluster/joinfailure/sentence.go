@@ -57,8 +57,7 @@ func (f Facts) token(line string) (Reason, string) {
 	over := !f.Token.Expires.IsZero() && !f.Ended.Before(f.Token.Expires)
 	if known != "" && (id == "" || id == known) && over && !strings.Contains(line, "failed to verify") {
 		return TokenExpired, fmt.Sprintf("the bootstrap token %q was valid when the machine got it, until %s, and had expired when kubeadm "+
-			"used it: "+
-			"the machine came up too late; replace it, and give tokens a longer life if machines need that", known,
+			"used it: the machine came up too late; replace it, and give tokens a longer life if machines need that", known,
 			f.Token.Expires.UTC().Format(time.RFC3339))
 	}
 	if id == "" {

@@ -85,8 +85,7 @@ func UnrecoverableEtcd(kcp *controlplanev1.KubeadmControlPlane) string {
 	switch managed := spec.ManagedExternalEtcdRef; {
 	case managed.Name != "":
 		return fmt.Sprintf("the etcd of KubeadmControlPlane %s is %s %s, on machines of its own: only a control plane with etcd on its own "+
-			"machines "+
-			"can be made again from objects and a snapshot", kcp.Name, managed.Kind, managed.Name)
+			"machines can be made again from objects and a snapshot", kcp.Name, managed.Kind, managed.Name)
 	case spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.External.IsDefined():
 		return fmt.Sprintf("the etcd of KubeadmControlPlane %s is external and does not run on its machines: recover it there", kcp.Name)
 	}

@@ -189,7 +189,9 @@ func same[T metav1.Object](a, b T) bool { return equality.Semantic.DeepEqual(a, 
 func values[T any, P interface {
 	*T
 	metav1.Object
-}](items map[string]P) []T {
+}](
+	items map[string]P,
+) []T {
 	out := make([]T, 0, len(items))
 	for _, item := range items {
 		out = append(out, *item)

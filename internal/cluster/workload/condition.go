@@ -14,8 +14,9 @@ import (
 
 // Condition reads a condition of any object in a cluster, once; nil: the object has none of that type. The cluster is given so long to
 // answer.
-func Condition(ctx context.Context, config *rest.Config, of schema.GroupVersionKind, key client.ObjectKey, kind string,
-	within time.Duration) (*metav1.Condition, error) {
+func Condition(
+	ctx context.Context, config *rest.Config, of schema.GroupVersionKind, key client.ObjectKey, kind string, within time.Duration,
+) (*metav1.Condition, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = within
 	c, err := client.New(config, client.Options{})

@@ -48,8 +48,8 @@ func socks(t *testing.T, answer byte) string {
 	return "socks5://" + l.Addr().String()
 }
 
-// TestSilence: only where nothing at all answers is the endpoint silent. A refusal, an error and what nobody understands are answers, and a
-// proxy that is down says nothing of the server.
+// TestSilence: only where nothing at all answers is the endpoint silent. A refusal, an error and what cannot be understood are answers, and
+// a proxy that is down says nothing of the server.
 func TestSilence(t *testing.T) {
 	s := newServer(t)
 	plain := httptest.NewServer(http.NotFoundHandler())

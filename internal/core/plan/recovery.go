@@ -13,7 +13,7 @@ import (
 const recoveryApproval = 15 * time.Minute
 
 // Before a seed is planted the endpoint's API server must not have been ready for recoveryFailing, and nothing at all may have answered
-// there for recoverySilence. One look that fails, or a pause of a machine that no object tells of, must not begin a second cluster. A
+// there for recoverySilence. One look that fails, or a pause of a machine without an object, must not begin a second cluster. A
 // member that survived answers with errors until its machine is gone.
 const (
 	recoveryFailing = time.Minute
@@ -64,7 +64,7 @@ func (s recovering) begin() opinion {
 		return pass("recovery %s from backup %s waits for an approval, which is valid for %s", r.Name, r.Seed, span(recoveryApproval))
 	case s.mayHaveQuorum():
 		return pass("recovery %s is not needed: %s", r.Name, s.strength())
-	case s.answers():
+	case s.Cluster.Reachable && !s.Policy.EtcdOnly: // machines of etcd alone have no API server
 		return pass("recovery %s is not needed: an API server answers, which none does without a quorum", r.Name)
 	}
 	if v := s.strangers(); v.decided {
@@ -79,10 +79,6 @@ func (s recovering) begin() opinion {
 	given := count(len(r.GiveUp), "machine")
 	return do(Step{Verb: BeginRecovery}, "Recovering", "recovery %s from backup %s: %s given up", r.Name, r.Seed, given)
 }
-
-// answers reports whether an API server answers, which none does without a quorum. Machines of etcd alone have none: of them only the
-// members tell whether there is a quorum.
-func (s recovering) answers() bool { return s.Cluster.Reachable && !s.Policy.EtcdOnly }
 
 // strangers waits while there are machines that were not given up: what is on them may be newer than the seed.
 func (s recovering) strangers() opinion {
@@ -142,10 +138,6 @@ func (s recovering) fence() opinion {
 				m.Name, s.Recovery.Name)
 		}
 	}
-	if s.answers() {
-		return wait("RecoveryFencing", "waiting for the API server at %s to be silent: a cluster that answers there is not one of the machines "+
-			"that recovery %s gave up; if it is the right one, delete the recovery", s.Cluster.Endpoint, s.Recovery.Name)
-	}
 	if r := s.Want.Refused; s.Want.isRefused() && !r.Replaceable {
 		return wait("RecoveryRefused", "no machine can be made: %s", r.Message)
 	}
@@ -166,10 +158,12 @@ func (s recovering) silence() opinion {
 	switch {
 	case s.Policy.EtcdOnly:
 		return pass("machines of etcd alone have no endpoint")
+	case c.Reachable:
+		return wait("RecoveryFencing", "waiting for the API server at %s to be silent: a cluster that answers there is not one of the machines "+
+			"that recovery %s gave up; if it is the right one, delete the recovery", c.Endpoint, s.Recovery.Name)
 	case c.SilentSince.IsZero() || c.FailingSince.IsZero():
 		return wait("RecoveryFencing", "waiting until nothing answers at %s any more (%s): a machine that the management cluster does not know "+
-			"may run "+
-			"there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
+			"may run there; if it is one of the right cluster, delete recovery %s", c.Endpoint, c.Unreachable, s.Recovery.Name)
 	case s.Now.Before(c.silentEnough()):
 		return wait("RecoveryFencing", "waiting until %s has not served for %s, and has said nothing for the last %d s: a machine may only pause",
 			c.Endpoint, span(recoveryFailing), recoverySilence/time.Second)

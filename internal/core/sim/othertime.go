@@ -150,7 +150,7 @@ func (w *World) recallLimit(replaced []plan.Replacement) {
 	l.truly = truly
 }
 
-// unknow takes the objects of a host away, which lives on. One that nothing in the cluster tells of goes at once: it could not be known
+// unknow takes the objects of a host away, which lives on. One that left no trace in the cluster goes at once: it could not be known
 // that its name is taken, and infrastructure refuses the name, which no world has.
 func (w *World) unknow(h *host, known time.Duration) {
 	if !w.tellsOf(h) || h.vanished || w.setup.External {
@@ -243,7 +243,7 @@ func (w *World) noteNumber(o plan.Observed) {
 }
 
 // judgeTwice: no host gets the name of a machine or of a member that is there. The rules cannot know the name of a machine of the cluster
-// before a seed began another one, in which nothing tells of it.
+// before a seed began another one, which has no trace of it.
 func (w *World) judgeTwice(s plan.Step) {
 	if s.Seed {
 		return // while no API server answers neither can be known

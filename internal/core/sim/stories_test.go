@@ -107,8 +107,8 @@ var stories = []struct {
 		}}},
 	{"rollout-surge-1", "Another spec: one machine more than wanted, the leader's goes last.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
-	{"rollout-overlap", "The same beside the hosts of those that have left, which take up to half an hour to go: one may linger, and a " +
-		"second is waited for.",
+	{"rollout-overlap", "The same beside the hosts of those that have left, which take up to half an hour to go: one may linger, and the " +
+		"rollout waits for a second.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Overlap: true, Domains: abc, Places: true, Leave: 30 * time.Minute,
 			Script: []Event{{At: 5 * time.Minute, Kind: Change, N: 2}}}},
 	{"rollout-surge-0", "The same without one more: one goes first.",
@@ -171,7 +171,7 @@ var stories = []struct {
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, EtcdOnly: true, Minors: map[int]int{1: 6, 2: 5},
 			Script: append([]Event{{At: 5 * time.Minute, Kind: Change, N: 2}}, restarts(5*time.Minute, 6*time.Minute)...)}},
 	{"downgrade-machine-dies", "The first machine of the older version dies when its member is in the list, and the next when it alone is " +
-		"of the older version: it begins anew.",
+		"of the older version: it begins again.",
 		Setup{Seed: 9, Replicas: 3, Surge: 1, Domains: abc, Places: true, EtcdOnly: true, Minors: map[int]int{1: 6, 2: 5}, Checks: true,
 			Repair: always,
 			Fates:  map[int]Fate{4: {At: starting, Dies: true}},

@@ -133,7 +133,7 @@ func TestGivenArgs(t *testing.T) {
 	}
 }
 
-// TestTake: who goes on, who begins again, and who must wait.
+// TestTake: which swap goes on, which begins again, and which must wait.
 func TestTake(t *testing.T) {
 	for name, test := range map[string]struct {
 		has   Journal

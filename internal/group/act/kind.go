@@ -25,7 +25,7 @@ type Steps struct {
 	Records Recorder
 	// End is there where others may go only when the group says so.
 	End TakesDown
-	// Seeds is there where a machine of this kind can restore a seed.
+	// Seeds is there where the bootstrap provider of a kind cannot have a machine restore a seed.
 	Seeds Seeder
 }
 

@@ -16,10 +16,10 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Seeder is a kind one of whose machines can restore a seed.
+// Seeder is a kind that makes the bootstrap data of a machine that restores a seed.
 type Seeder interface {
 	// SeedData returns the bootstrap data, and its format, of a machine that restores the seed of the group's recovery and initialises the
-	// cluster. It returns none where the provider of its bootstrap object makes them, as for any other machine.
+	// cluster.
 	SeedData(ctx context.Context, t *Writer, step plan.Step) (data []byte, format string, err error)
 }
 
@@ -76,18 +76,19 @@ func (t recovery) giveUp(ctx context.Context, name string) error {
 }
 
 // seed creates the secret with the bootstrap data of a machine that restores the seed, and returns how its Machine refers to it. With it
-// the bootstrap provider makes no data of its own.
+// the bootstrap provider makes no data of its own. Of a kind without a Seeder the provider makes the data, as the Machine's annotation
+// says.
 func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Bootstrap) (clusterv1.Bootstrap, error) {
-	seeds := t.performer.Steps().Seeds
-	if seeds == nil || t.Recovery == nil {
+	if t.Recovery == nil {
 		return refers, fmt.Errorf("creating Machine %s: %s cannot be recovered by a seed", step.Machine, t.Type.Kind)
+	}
+	seeds := t.performer.Steps().Seeds
+	if seeds == nil {
+		return refers, nil
 	}
 	data, format, err := seeds.SeedData(ctx, t.Writer, step)
 	if err != nil {
 		return refers, fmt.Errorf("making the bootstrap data of Machine %s: %w", step.Machine, err)
-	}
-	if len(data) == 0 {
-		return refers, nil
 	}
 	made := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -15,8 +15,9 @@ import (
 
 // StatusPatch is for interceptor.Funcs.SubResourcePatch of a fake client: conditions of Machines that are applied are set one by one, as an
 // API server does. The fake client knows no list by keys, and would drop all others.
-func StatusPatch(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
-	options ...client.SubResourcePatchOption) error {
+func StatusPatch(
+	ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption,
+) error {
 	if p.Type() != types.ApplyPatchType {
 		return c.SubResource(sub).Patch(ctx, o, p, options...)
 	}

@@ -138,8 +138,9 @@ func (t Extensions) Question(ctx context.Context, m *Machine) (inplace.Question,
 
 // desiredInfrastructure returns an infrastructure machine as it is once it follows the wanted template. It stays as it is where it was made
 // from that one, from none, or from one of another kind.
-func (t Extensions) desiredInfrastructure(ctx context.Context, m *Machine, template *unstructured.Unstructured) (*unstructured.Unstructured,
-	error) {
+func (t Extensions) desiredInfrastructure(
+	ctx context.Context, m *Machine, template *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	from, follows := clonedFrom(m)
 	if template == nil || t.Spec.Inline != nil || !follows || !replaces(template, from) {
 		return m.Infrastructure, nil

@@ -18,8 +18,9 @@ import (
 // Find returns the object in the group's namespace that a field refers to, at the version of its contract; nil: the field is empty, or the
 // object does not exist. A *machine.RefusedError is the error for a kind that the field may not name.
 // A change of the object, also of its status, brings about a turn.
-func (t *Observer) Find(ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured,
-	error) {
+func (t *Observer) Find(
+	ctx context.Context, field machine.Ref, ref clusterv1.ContractVersionedObjectReference,
+) (*unstructured.Unstructured, error) {
 	return t.find(ctx, field, ref, true)
 }
 
@@ -47,8 +48,9 @@ func (t *Observer) GetPart(ctx context.Context, name string, into client.Object)
 
 // FindPart is Find for an object of a machine, which at names. A reference that is not followed, or whose kind cannot be read, is no reason
 // to leave what must go: the object counts as unknown, and the group begins nothing meanwhile.
-func (t *Observer) FindPart(ctx context.Context, field machine.Ref, at string,
-	ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+func (t *Observer) FindPart(
+	ctx context.Context, field machine.Ref, at string, ref clusterv1.ContractVersionedObjectReference,
+) (*unstructured.Unstructured, error) {
 	found, err := t.find(ctx, field, ref, false)
 	if refused := machine.Refused(err); refused != nil {
 		t.Refuse(plan.Refusal{Reason: "ReferenceRefused", Message: at + ": " + refused.Error(), Replaceable: true})

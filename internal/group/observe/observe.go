@@ -58,8 +58,9 @@ const (
 
 // Observe reads everything that a decision may depend on, once. While an own
 // write is not to be seen yet, it returns how long to wait for it instead.
-func Observe(ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster) (*Observer, time.Duration,
-	error) {
+func Observe(
+	ctx context.Context, from Sources, kind Kind, m *Memory, object Object, cluster *clusterv1.Cluster,
+) (*Observer, time.Duration, error) {
 	machines, err := ListMachines(ctx, from.Cache, object, cluster.Name, kind.Spec(object).Selector)
 	if err != nil {
 		return nil, 0, err

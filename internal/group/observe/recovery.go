@@ -297,7 +297,7 @@ func SeedSourceOf(ctx context.Context, secrets client.Reader, r *EtcdRecovery) (
 }
 
 // Silent returns an error unless nothing answers at the endpoint of a cluster now. Before a snapshot is handed out that is asked once more:
-// minutes may have passed since the machine was made, and a machine that no object tells of may have come back meanwhile.
+// minutes may have passed since the machine was made, and a machine without an object may have come back meanwhile.
 func Silent(ctx context.Context, secrets client.Reader, cluster *clusterv1.Cluster) error {
 	config, err := workload.ConfigOf(ctx, secrets, client.ObjectKeyFromObject(cluster))
 	if err != nil {

@@ -99,7 +99,7 @@ func TestSnapshotLists(t *testing.T) {
 	}
 }
 
-// TestSnapshotForgetsFailures: whoever asks after a failure asks again.
+// TestSnapshotForgetsFailures: a read after a failure reads again.
 func TestSnapshotForgetsFailures(t *testing.T) {
 	c := newCounting(object())
 	c.failures.Store(1)

@@ -113,8 +113,9 @@ func notBefore(got, want string) bool {
 // Unseen drops the writes that the group's object and the machines, as a cache shows them, show, and returns
 // how long to wait for the rest; 0: nothing is awaited. Watch events end the wait earlier. A write
 // that does not show in time may have been undone by others: api, the API server, knows.
-func (w *Writes) Unseen(ctx context.Context, api client.Reader, object client.Object, machines []*clusterv1.Machine,
-	now time.Time) (time.Duration, error) {
+func (w *Writes) Unseen(
+	ctx context.Context, api client.Reader, object client.Object, machines []*clusterv1.Machine, now time.Time,
+) (time.Duration, error) {
 	w.Awaited = slices.DeleteFunc(w.Awaited, func(e Write) bool { return e.metBy(object, machines) })
 	wait := time.Duration(0)
 	for i := 0; i < len(w.Awaited); i++ {

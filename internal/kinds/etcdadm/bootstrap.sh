@@ -133,7 +133,7 @@ begin() {
 	etcdadm_init || die "etcdadm init failed"
 }
 
-# obtain fetches the snapshot of the seed and restores it. Its revisions jump, so that each watch and each cache begins anew, and the ID of the
+# obtain fetches the snapshot of the seed and restores it. Its revisions jump, so that each watch and each cache begins again, and the ID of the
 # cluster is a new one, so that no member of the one before can join it.
 obtain() {
 	umask 077

@@ -34,12 +34,6 @@ func (k *Kind) Bootstrap(_ context.Context, t *observe.View, step plan.Step) (cl
 	return made, clusterv1.Bootstrap{ConfigRef: ref}, nil
 }
 
-// SeedData implements act.Seeder. The bootstrap provider of EtcdadmConfigs makes the data of a machine that restores a seed too: the
-// Machine says by which.
-func (*Kind) SeedData(context.Context, *act.Writer, plan.Step) (data []byte, format string, err error) {
-	return nil, "", nil
-}
-
 // buildVersion is the version that a member can be made with now: where the wanted one is refused, the newest that there is.
 func buildVersion(t *observe.View) string {
 	refused := t.Facts.Want.Refused.Reason

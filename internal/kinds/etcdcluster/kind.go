@@ -115,7 +115,7 @@ func (*Kind) Status(object observe.Object) observe.Status {
 }
 
 // Steps implements group.Kind.
-func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, End: k, Seeds: k} }
+func (k *Kind) Steps() act.Steps { return act.Steps{Maker: k, End: k} }
 
 // Reports implements group.Kind.
 func (k *Kind) Reports() observe.Reports {

@@ -103,8 +103,9 @@ func controllerRef(kcp *controlplanev1.KubeadmControlPlane) metav1.OwnerReferenc
 }
 
 // begin makes a turn of what the objects themselves say.
-func begin(kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string,
-	now time.Time) *group.Turn {
+func begin(
+	kcp *controlplanev1.KubeadmControlPlane, cluster *clusterv1.Cluster, ours []*clusterv1.Machine, workers []string, now time.Time,
+) *group.Turn {
 	return (&group.Controller{Kind: New()}).Begin(kcp, cluster, observe.Machines{Ours: ours, Workers: workers}, now)
 }
 

@@ -74,8 +74,9 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 
 // etcdKeeper returns the name of the EtcdCluster to whose members the Cluster's endpoint for etcd leads, where there are Machines of
 // several; empty: to all. During a move the EtcdCluster may not be there yet.
-func (r *clusterReconciler) etcdKeeper(ctx context.Context, cluster *clusterv1.Cluster, owners map[string]*clusterv1.Machine) (string,
-	error) {
+func (r *clusterReconciler) etcdKeeper(
+	ctx context.Context, cluster *clusterv1.Cluster, owners map[string]*clusterv1.Machine,
+) (string, error) {
 	names := map[string]bool{}
 	for _, m := range owners {
 		if isEtcd(m) {

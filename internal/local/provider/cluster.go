@@ -87,8 +87,9 @@ func (r *clusterReconciler) begin(ctx context.Context, lc *infrav1.LocalCluster,
 }
 
 // reconcile does what a LocalCluster needs that is not paused, and writes what has changed in it.
-func (r *clusterReconciler) reconcile(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (_ ctrl.Result,
-	failure error) {
+func (r *clusterReconciler) reconcile(
+	ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster,
+) (_ ctrl.Result, failure error) {
 	helper, err := patch.NewHelper(lc, r.client)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading LocalCluster %s: %w", client.ObjectKeyFromObject(lc), err)

@@ -30,8 +30,9 @@ func namedEndpoint(lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) infrav1
 }
 
 // choose returns the endpoint of a LocalCluster: the user's, given there or in the Cluster, or a free address.
-func (r *clusterReconciler) choose(ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster) (infrav1.APIEndpoint,
-	*problem, error) {
+func (r *clusterReconciler) choose(
+	ctx context.Context, lc *infrav1.LocalCluster, cluster *clusterv1.Cluster,
+) (infrav1.APIEndpoint, *problem, error) {
 	chosen := namedEndpoint(lc, cluster)
 	if ptr.Deref(lc.Status.Initialization.Provisioned, false) && chosen.Host != "" {
 		return chosen, nil, nil
@@ -136,8 +137,9 @@ func unusable(host string, networks podNetworks) *problem {
 }
 
 // objection is why an endpoint with a usable host, which somebody asked for, cannot be had; nil: it can.
-func (r *clusterReconciler) objection(lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster,
-	taken map[netip.Addr]string) *problem {
+func (r *clusterReconciler) objection(
+	lc *infrav1.LocalCluster, want infrav1.APIEndpoint, all []infrav1.LocalCluster, taken map[netip.Addr]string,
+) *problem {
 	address := netip.MustParseAddr(want.Host)
 	if slices.Contains(ownAddresses(r.network), address) {
 		return &problem{infrav1.EndpointInvalidReason, fmt.Sprintf(

@@ -234,8 +234,9 @@ func needsImages(u *upgradev1.NodeUpgrade) bool {
 }
 
 // bring brings images that were built to the machine of a NodeUpgrade, and tells of it.
-func (r *imagesReconciler) bring(ctx context.Context, u *upgradev1.NodeUpgrade, machine recipient, set *artifacts.Set) (ctrl.Result,
-	error) {
+func (r *imagesReconciler) bring(
+	ctx context.Context, u *upgradev1.NodeUpgrade, machine recipient, set *artifacts.Set,
+) (ctrl.Result, error) {
 	if files := r.importer.missing(machine, set); len(files) > 0 {
 		if err := r.say(ctx, u, imagesImporting, fmt.Sprintf("%d images are being brought to machine %s", len(files), machine.name)); err != nil {
 			return ctrl.Result{}, err

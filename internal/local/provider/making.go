@@ -29,8 +29,9 @@ const (
 )
 
 // ensure has the machine there and running, as far as that is ours to do, and returns it; or why it is not there.
-func (r *machineReconciler) ensure(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem,
-	error) {
+func (r *machineReconciler) ensure(
+	ctx context.Context, lm *infrav1.LocalMachine, of owner,
+) (*sandbox.Status, ctrl.Result, *problem, error) {
 	s, err := r.machines.Get(lm.Name)
 	switch {
 	case errors.Is(err, sandbox.ErrNotFound):
@@ -60,8 +61,9 @@ func (r *machineReconciler) shouldStart(lm *infrav1.LocalMachine) bool {
 
 // create makes the machine, as soon as there is what it is made of. It does not wait for bootstrap data: containerd and
 // the images are ready when that comes.
-func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine, of owner) (*sandbox.Status, ctrl.Result, *problem,
-	error) {
+func (r *machineReconciler) create(
+	ctx context.Context, lm *infrav1.LocalMachine, of owner,
+) (*sandbox.Status, ctrl.Result, *problem, error) {
 	if ptr.Deref(lm.Status.Initialization.Provisioned, false) {
 		// Its disk was all it knew; a new one under its name would be another machine.
 		return nil, ctrl.Result{},
@@ -91,8 +93,9 @@ func (r *machineReconciler) create(ctx context.Context, lm *infrav1.LocalMachine
 	return r.start(ctx, lm, spec)
 }
 
-func (r *machineReconciler) start(ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec) (*sandbox.Status, ctrl.Result, *problem,
-	error) {
+func (r *machineReconciler) start(
+	ctx context.Context, lm *infrav1.LocalMachine, spec sandbox.Spec,
+) (*sandbox.Status, ctrl.Result, *problem, error) {
 	err := r.machines.Ensure(ctx, spec)
 	if missing, ok := errors.AsType[*sandbox.NotFreeError](err); ok {
 		return nil, ctrl.Result{RequeueAfter: askAgain}, notFree(lm, missing), nil

@@ -34,8 +34,7 @@ func othersProblem(lm *infrav1.LocalMachine, of owner, s *sandbox.Status) *probl
 	other := fmt.Sprintf("a machine of cluster %s is called %s; names of machines are unique on a host", s.Cluster, lm.Name)
 	if s.Cluster == sandboxCluster(of.cluster) {
 		other = fmt.Sprintf("machine %s of this host was made for the LocalMachine with UID %q, and this one has UID %q: the machine is left "+
-			"alone. "+
-			"Delete Machine %s: its successor gets another name", lm.Name, s.Owner, lm.UID, of.machine.Name)
+			"alone. Delete Machine %s: its successor gets another name", lm.Name, s.Owner, lm.UID, of.machine.Name)
 	}
 	return &problem{infrav1.NameInUseReason, other}
 }

@@ -337,7 +337,9 @@ func keyOf(name string) client.ObjectKey {
 func get[T any, P interface {
 	*T
 	client.Object
-}](s *scene, name string) P {
+}](
+	s *scene, name string,
+) P {
 	s.t.Helper()
 	o := P(new(T))
 	if err := s.client.Get(context.Background(), keyOf(name), o); client.IgnoreNotFound(err) != nil {
@@ -352,7 +354,9 @@ func get[T any, P interface {
 func edit[T any, P interface {
 	*T
 	client.Object
-}](s *scene, name string, change func(P)) {
+}](
+	s *scene, name string, change func(P),
+) {
 	s.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		o := get[T, P](s, name)

@@ -124,7 +124,9 @@ func reason[T any, P interface {
 	*T
 	client.Object
 	conditions.Getter
-}](w *wired, name string) string {
+}](
+	w *wired, name string,
+) string {
 	o := get[T, P](w.scene, name)
 	if o == nil {
 		return "gone"

@@ -208,8 +208,9 @@ func (c *Controller) forget(key types.NamespacedName) {
 }
 
 // look opens the store, takes a backup if one is due, and reports.
-func (c *Controller) look(ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec,
-	timetable backup.Timetable) (ctrl.Result, error) {
+func (c *Controller) look(
+	ctx context.Context, object observe.Object, cluster *clusterv1.Cluster, spec *controlplanev1.BackupSpec, timetable backup.Timetable,
+) (ctrl.Result, error) {
 	k := c.of(object)
 	if object.GetDeletionTimestamp().IsZero() {
 		var err error

@@ -31,8 +31,9 @@ const (
 )
 
 // CanUpdateMachine answers which changes of a control plane machine can be made in place.
-func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest,
-	response *runtimehooksv1.CanUpdateMachineResponse) {
+func (e *Extension) CanUpdateMachine(
+	ctx context.Context, request *runtimehooksv1.CanUpdateMachineRequest, response *runtimehooksv1.CanUpdateMachineResponse,
+) {
 	verdict, err := e.judge(ctx, question{
 		name: "Machine " + request.Desired.Machine.Name, namespace: request.Desired.Machine.Namespace,
 		annotations: request.Desired.Machine.Annotations, settings: request.Settings, path: ofMachine,
@@ -46,8 +47,9 @@ func (e *Extension) CanUpdateMachine(ctx context.Context, request *runtimehooksv
 }
 
 // CanUpdateMachineSet answers which changes of a MachineSet's machines can be made in place.
-func (e *Extension) CanUpdateMachineSet(ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest,
-	response *runtimehooksv1.CanUpdateMachineSetResponse) {
+func (e *Extension) CanUpdateMachineSet(
+	ctx context.Context, request *runtimehooksv1.CanUpdateMachineSetRequest, response *runtimehooksv1.CanUpdateMachineSetResponse,
+) {
 	current, desired := &request.Current.MachineSet, &request.Desired.MachineSet
 	verdict, err := e.judge(ctx, question{
 		name: "MachineSet " + desired.Name, namespace: desired.Namespace, annotations: desired.Annotations, settings: request.Settings,

@@ -38,8 +38,9 @@ const longestAnswer = 4096
 
 // UpdateMachine has a node become what its Machine says, and answers how far that is. It is asked again and again until it answers without
 // a time to retry; a failure is requested again too, so that it goes on when a person has retried the NodeUpgrade.
-func (e *Extension) UpdateMachine(ctx context.Context, request *runtimehooksv1.UpdateMachineRequest,
-	response *runtimehooksv1.UpdateMachineResponse) {
+func (e *Extension) UpdateMachine(
+	ctx context.Context, request *runtimehooksv1.UpdateMachineRequest, response *runtimehooksv1.UpdateMachineResponse,
+) {
 	key := client.ObjectKeyFromObject(&request.Desired.Machine)
 	decision, err := e.update(ctx, key, request.Desired.Machine.Spec.Version)
 	if err != nil || decision.Verb == inplace.Failed {

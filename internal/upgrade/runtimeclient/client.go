@@ -82,8 +82,10 @@ func (c *Client) serves(ctx context.Context, t target, forObject client.Object) 
 
 // CallAllExtensions calls all handlers that serve a hook for an object, one after the other, until one fails. The response says how soon
 // the first of them wants to be asked again, and what all of them say.
-func (c *Client) CallAllExtensions(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object,
-	request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject) error {
+func (c *Client) CallAllExtensions(
+	ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, request runtimehooksv1.RequestObject,
+	response runtimehooksv1.ResponseObject,
+) error {
 	names, err := c.GetAllExtensions(ctx, hook, forObject)
 	if err != nil {
 		return err
@@ -128,8 +130,10 @@ func refusal(status runtimehooksv1.ResponseStatus, message string) error {
 
 // CallExtension calls one handler and fills in its response. A response that is no success is an error. Where the extension cannot be
 // reached, or its answer cannot be read, and its failurePolicy is Ignore, the response is an empty success.
-func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string,
-	request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject, opts ...upstream.CallExtensionOption) error {
+func (c *Client) CallExtension(
+	ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string, request runtimehooksv1.RequestObject,
+	response runtimehooksv1.ResponseObject, opts ...upstream.CallExtensionOption,
+) error {
 	options := &upstream.CallExtensionOptions{}
 	for _, o := range opts {
 		o.ApplyToOptions(options)
@@ -166,8 +170,10 @@ func (c *Client) CallExtension(ctx context.Context, hook runtimecatalog.Hook, fo
 }
 
 // prepare finds a handler and says what of a call does not fit to it.
-func (c *Client) prepare(ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string,
-	request runtimehooksv1.RequestObject, response runtimehooksv1.ResponseObject) (target, error) {
+func (c *Client) prepare(
+	ctx context.Context, hook runtimecatalog.Hook, forObject client.Object, name string, request runtimehooksv1.RequestObject,
+	response runtimehooksv1.ResponseObject,
+) (target, error) {
 	gvh, err := c.catalog.GroupVersionHook(hook)
 	if err != nil {
 		return target{}, err

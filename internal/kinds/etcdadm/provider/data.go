@@ -140,8 +140,9 @@ func (r *Controller) addSpec(ctx context.Context, s *scope, m *etcdadm.Member) (
 }
 
 // secret reads what a field refers to into another one; without a name it leaves that alone.
-func (r *Controller) secret(ctx context.Context, config *bootstrapv1alpha1.EtcdadmConfig, at, name, key string, into *string) (*obstacle,
-	error) {
+func (r *Controller) secret(
+	ctx context.Context, config *bootstrapv1alpha1.EtcdadmConfig, at, name, key string, into *string,
+) (*obstacle, error) {
 	if name == "" {
 		return nil, nil
 	}

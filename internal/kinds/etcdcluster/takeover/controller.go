@@ -101,8 +101,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // keep has an EtcdCluster there, with what the other controller made, or returns what it waits for.
-func (c *Controller) keep(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster *clusterv1.Cluster) (*v1alpha1.EtcdCluster, *wait,
-	error) {
+func (c *Controller) keep(
+	ctx context.Context, e *v1beta1.EtcdadmCluster, cluster *clusterv1.Cluster,
+) (*v1alpha1.EtcdCluster, *wait, error) {
 	if w := missing(e, cluster); w != nil {
 		return nil, w, nil
 	}

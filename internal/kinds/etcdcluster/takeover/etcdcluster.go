@@ -42,8 +42,9 @@ func specOf(e *v1beta1.EtcdadmCluster, exists bool) (*v1alpha1.EtcdClusterSpec, 
 }
 
 // create makes the EtcdCluster. Where the other controller had a member already, no machine may begin another etcd cluster.
-func (c *Controller) create(ctx context.Context, e *v1beta1.EtcdadmCluster, cluster string,
-	spec *v1alpha1.EtcdClusterSpec) (*v1alpha1.EtcdCluster, error) {
+func (c *Controller) create(
+	ctx context.Context, e *v1beta1.EtcdadmCluster, cluster string, spec *v1alpha1.EtcdClusterSpec,
+) (*v1alpha1.EtcdCluster, error) {
 	made := &v1alpha1.EtcdCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: e.Namespace, Name: e.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},

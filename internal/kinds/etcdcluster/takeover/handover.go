@@ -43,8 +43,9 @@ func (c *Controller) handOverMachines(ctx context.Context, e *v1beta1.EtcdadmClu
 }
 
 // handOverSecrets makes the EtcdCluster the controller of the secrets that the other controller made, which renews them then.
-func (c *Controller) handOverSecrets(ctx context.Context, e *v1beta1.EtcdadmCluster, etcd *v1alpha1.EtcdCluster,
-	cluster *clusterv1.Cluster) error {
+func (c *Controller) handOverSecrets(
+	ctx context.Context, e *v1beta1.EtcdadmCluster, etcd *v1alpha1.EtcdCluster, cluster *clusterv1.Cluster,
+) error {
 	var failed []error
 	for _, purpose := range []secret.Purpose{certs.ManagedEtcd, secret.EtcdCA, secret.APIServerEtcdClient} {
 		name := secret.Name(cluster.Name, purpose)

@@ -111,8 +111,8 @@ func (m *machine) watchKubelet(ended <-chan struct{}) {
 	}
 }
 
-// noteKubelet notes why the kubelet does not stay up; empty: it does. The first errors stay: a reader who was told of them must not be told
-// again with each end.
+// noteKubelet notes why the kubelet does not stay up; empty: it does. The first errors stay: a reader who has seen them must not be shown
+// them again with each end.
 func (s *Status) noteKubelet(trouble string) {
 	if s.Bootstrap.Phase == Succeeded && (trouble == "" || s.Kubelet == "") {
 		s.Kubelet = trouble

@@ -274,7 +274,7 @@ func TestNotHandedOut(t *testing.T) {
 }
 
 // TestNotBesideACluster: no snapshot is handed out while something answers at the cluster's endpoint, also what refuses, fails or is not
-// believed, and none where nobody can ask.
+// believed, and none without a kubeconfig to ask with.
 func TestNotBesideACluster(t *testing.T) {
 	api := func(code int) *httptest.Server {
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -287,11 +287,11 @@ func TestNotBesideACluster(t *testing.T) {
 	}
 	serves, refuses, fails := api(http.StatusOK), api(http.StatusUnauthorized), api(http.StatusInternalServerError)
 	for name, by := range map[string]*corev1.Secret{
-		"it serves":            kubeconfig(t, serves.URL, serves.Certificate()),
-		"it refuses":           kubeconfig(t, refuses.URL, refuses.Certificate()),
-		"it fails":             kubeconfig(t, fails.URL, fails.Certificate()),
-		"it is not believed":   kubeconfig(t, serves.URL, nil),
-		"nobody knows the way": {ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}},
+		"it serves":          kubeconfig(t, serves.URL, serves.Certificate()),
+		"it refuses":         kubeconfig(t, refuses.URL, refuses.Certificate()),
+		"it fails":           kubeconfig(t, fails.URL, fails.Certificate()),
+		"it is not believed": kubeconfig(t, serves.URL, nil),
+		"no kubeconfig":      {ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-kubeconfig"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -299,19 +299,9 @@ func TestNotBesideACluster(t *testing.T) {
 			if err := s.c.Update(t.Context(), by); err != nil {
 				t.Fatal(err)
 			}
-			from, err := observe.SeedSourceOf(t.Context(), s.c, r)
-			if err != nil {
-				t.Fatal(err)
+			if n := s.brokenOff(r); n > 0 {
+				t.Errorf("%d bytes were handed out", n)
 			}
-			request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
-			request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
-			answer := httptest.NewRecorder()
-			defer func() {
-				if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) || answer.Body.Len() > 0 {
-					t.Errorf("the answer ended with %v, after %d bytes", p, answer.Body.Len())
-				}
-			}()
-			(&Server{Controller: s.by}).serve(answer, request)
 		})
 	}
 }
@@ -319,19 +309,7 @@ func TestNotBesideACluster(t *testing.T) {
 // TestBrokenOff: a snapshot that cannot be read to its end is not taken for the whole.
 func TestBrokenOff(t *testing.T) {
 	s := newScene(t)
-	r := s.recovery(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "" })
-	defer func() {
-		if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) {
-			t.Errorf("the answer ended with %v", p)
-		}
-	}()
-	from, err := observe.SeedSourceOf(t.Context(), s.c, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
-	request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
-	(&Server{Controller: s.by}).serve(httptest.NewRecorder(), request)
+	s.brokenOff(s.recovery(func(r *backupv1alpha1.EtcdRecovery) { r.Spec.IdentitySecretRef.Name = "" }))
 }
 
 // TestOnlyTheApproved: a snapshot is not handed out in full that is not the one of the seed that a person approved, whether somebody
@@ -362,21 +340,32 @@ func TestOnlyTheApproved(t *testing.T) {
 			s := newScene(t)
 			r := s.recovery(test.change)
 			s.replaceArchive(s.archive(test.stored))
-			from, err := observe.SeedSourceOf(t.Context(), s.c, r)
-			if err != nil {
-				t.Fatal(err)
+			if n := s.brokenOff(r); n >= len(snapshot) {
+				t.Errorf("all %d bytes were handed out", n)
 			}
-			request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
-			request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
-			answer := httptest.NewRecorder()
-			defer func() {
-				if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) || answer.Body.Len() >= len(snapshot) {
-					t.Errorf("the answer ended with %v, after %d of %d bytes", p, answer.Body.Len(), len(snapshot))
-				}
-			}()
-			(&Server{Controller: s.by}).serve(answer, request)
 		})
 	}
+}
+
+// brokenOff has the machine that restores a seed fetch it, and returns after how many bytes the server breaks off. That it does not is an
+// error.
+func (s *scene) brokenOff(r *backupv1alpha1.EtcdRecovery) (sent int) {
+	s.t.Helper()
+	from, err := observe.SeedSourceOf(s.t.Context(), s.c, r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodGet, "/"+observe.SeedPath(r), nil)
+	request.Header.Set("Authorization", "Bearer "+from.TokenOf("demo-cp-4"))
+	answer := httptest.NewRecorder()
+	defer func() {
+		if p, is := recover().(error); !is || !errors.Is(p, http.ErrAbortHandler) {
+			s.t.Errorf("the answer ended with %v", p)
+		}
+		sent = answer.Body.Len()
+	}()
+	(&Server{Controller: s.by}).serve(answer, request)
+	return 0
 }
 
 // fetch does what curl does on the machine.

@@ -71,8 +71,9 @@ func untyped(gv schema.GroupVersion, kind string) client.Object {
 }
 
 // GetClusterSource returns the source of connection events of one controller, and its hints with it.
-func (h *hinted) GetClusterSource(controllerName string, mapFunc func(context.Context, client.Object) []reconcile.Request,
-	opts ...clustercache.GetClusterSourceOption) source.Source {
+func (h *hinted) GetClusterSource(
+	controllerName string, mapFunc func(context.Context, client.Object) []reconcile.Request, opts ...clustercache.GetClusterSourceOption,
+) source.Source {
 	all := append([]source.Source{h.ClusterCache.GetClusterSource(controllerName, mapFunc, opts...)}, h.sources[controllerName]...)
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		for _, s := range all {
