@@ -27,7 +27,7 @@ func (w *world) events() []event {
 			all = append(all, e)
 		}
 	}
-	for _, happens := range []func() (event, bool){w.versionChange, w.backupTaken} {
+	for _, happens := range []func() (event, bool){w.versionChange, w.backupTaken, w.fallsSilent} {
 		if e, ok := happens(); ok {
 			all = append(all, e)
 		}
@@ -36,6 +36,25 @@ func (w *world) events() []event {
 		all = append(all, event{of: "workers", what: "go", takes: w.t.Leave, happens: func() { w.o.Workers = nil }})
 	}
 	return all
+}
+
+// silence is for how long nothing may have served or answered at an endpoint before a seed is planted.
+const silence = time.Minute
+
+// fallsSilent is what happens at the endpoint once all machines are given up: nothing answers there any more.
+func (w *world) fallsSilent() (event, bool) {
+	c := &w.o.Cluster
+	since := w.o.Now.Add(-silence)
+	isSilent := !c.SilentSince.IsZero() && !c.SilentSince.After(since) && !c.FailingSince.After(since)
+	stays := slices.ContainsFunc(w.o.Machines, func(m plan.Machine) bool { return !m.Deleting })
+	if !w.o.Recovery.Begun || w.o.Policy.EtcdOnly || c.Reachable || isSilent || stays {
+		return event{}, false
+	}
+	takes := silence
+	if !c.FailingSince.IsZero() {
+		takes = max(0, min(silence, c.FailingSince.Sub(since)))
+	}
+	return event{of: "endpoint", what: "falls silent", takes: takes, happens: func() { c.SilentSince, c.FailingSince = since, since }}, true
 }
 
 // eventOf is what happens to a machine next by itself.
@@ -150,6 +169,7 @@ func (w *world) up(m *plan.Machine) {
 	m.Components = w.components()
 	w.o.Group.Initialized, w.o.Group.New = true, false
 	w.o.Cluster.Reachable, w.o.Cluster.Unreachable, w.o.Cluster.Initializing = true, "", ""
+	w.o.Cluster.SilentSince, w.o.Cluster.FailingSince = time.Time{}, time.Time{}
 	if !w.o.Etcd.Ours() {
 		return
 	}

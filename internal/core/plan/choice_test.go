@@ -66,7 +66,7 @@ func TestRulesOfForgetting(t *testing.T) {
 	}
 	for _, none := range []string{
 		"3 | 1 2 3 | 1^ 2 3", "3 | 1J! 2 3 | 2^ 3", "3 | 1J!- 2 3 | 1 2^ 3", "3 | 1~5m!- 2 | 2^ 9p", "3 deleting | 1J!- 2 3 | 2^ 3",
-		"3 api- | 1J!- 2 3 | 2^ 3", "3 new | 1J!- |", "3 new external | 1J!- |",
+		"3 api- | 1J!- 2 3 | 2^ 3", "3 | 1O!- 2 3 | 2^ 3", "3 new | 1J!- |", "3 new external | 1J!- |",
 	} {
 		if is := offers(none); len(is) > 0 {
 			t.Errorf("%s: %+v", none, is)

@@ -32,6 +32,7 @@ func (w *world) loses() {
 		w.members[i].Health, w.members[i].At = plan.Unhealthy, ""
 	}
 	w.view.Reachable, w.view.Why = false, "connection refused"
+	w.view.FailingSince, w.view.SilentSince = time.Now(), time.Now()
 	for i := range w.view.Pods {
 		w.view.Pods[i].Status.Conditions = nil
 	}

@@ -465,6 +465,7 @@ func (w *world) appear(name string) {
 	defer w.locked()()
 	node, pods := testNode(name), testPods(name)
 	w.view.Reachable, w.view.Why = true, ""
+	w.view.FailingSince, w.view.SilentSince = time.Time{}, time.Time{}
 	w.view.Nodes = append(w.view.Nodes, node)
 	w.view.Pods = append(w.view.Pods, pods...)
 	w.members = append(w.members, etcd.Member{ID: w.nextID, Name: name, Health: plan.Healthy, Leader: len(w.members) == 0})
