@@ -206,16 +206,32 @@ func (e *environment) loses(t *testing.T, name string, d drill, lost []string) t
 	if d.fault != etcdKilled {
 		e.quorate(t, append([]string{"machine", "stop"}, lost...)...)
 	}
-	said := ""
-	defer func() { t.Log(said) }()
-	return eventually(t, "a recovery is told as possible", patience, func() string {
+	return told(t, recoveryPossible, func() (reason, message string) {
 		p := e.controlPlane(t, name).Status.Plan
-		said = p.Reason + ": " + p.Message
-		if !strings.Contains(p.Message, recoveryPossible) {
+		return p.Reason, p.Message
+	})
+}
+
+// told waits until a plan says what can be recovered from, and returns how long after the loss that was. It prints for how long the plan had
+// said without it that there is no quorum.
+func told(t *testing.T, from string, plan func() (reason, message string)) time.Duration {
+	t.Helper()
+	var since time.Time
+	said := ""
+	took := eventually(t, "a recovery is told as possible", patience, func() string {
+		reason, message := plan()
+		said = reason + ": " + message
+		if since.IsZero() && (reason == "QuorumLost" || strings.Contains(message, from)) {
+			since = time.Now()
+		}
+		if !strings.Contains(message, from) {
 			return said
 		}
 		return ""
 	})
+	t.Logf("FIGURE a recovery is told as possible %.1f s after QuorumLost, %.1f s after the loss: %s", time.Since(since).Seconds(),
+		took.Seconds(), said)
+	return took
 }
 
 // recoveryPossible is how a wait begins to tell what an etcd that lost its quorum can be recovered from.

@@ -54,11 +54,9 @@ func recoverEtcd(t *testing.T, e *environment) {
 // etcdLost waits until an EtcdCluster says what it can be recovered from.
 func (e *environment) etcdLost(t *testing.T, name, from string) {
 	t.Helper()
-	eventually(t, "a recovery is told as possible", patience, func() string {
-		if p := e.etcdClusterOf(t, name).Status.Plan; !strings.Contains(p.Message, from) {
-			return p.Reason + ": " + p.Message
-		}
-		return ""
+	told(t, from, func() (reason, message string) {
+		p := e.etcdClusterOf(t, name).Status.Plan
+		return p.Reason, p.Message
 	})
 }
 
