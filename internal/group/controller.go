@@ -301,8 +301,14 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 func (t *Turn) prepare(d plan.Decision) {
 	t.KeepReads()
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
-	if t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil {
+	switch rests := t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil; {
+	case rests && t.Surveys():
+		t.LookOut()
+		fallthrough
+	case rests:
 		t.Quorums.Rest(t.ClusterKey())
+	default:
+		t.Memory.Surveys.LookAway()
 	}
 	t.Memories.Moves(t.Key(), t.moves())
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {

@@ -84,6 +84,10 @@ func (h *healthy) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error
 func (h *healthy) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: h.members}
 }
+
+// Glance implements observe.Quorum.
+func (h *healthy) Glance(context.Context, etcd.Target, etcd.Survey) bool { return true }
+
 func (h *healthy) MoveLeader(context.Context, []etcd.Target, uint64) error {
 	return h.changed("the leader moves")
 }

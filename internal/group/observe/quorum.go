@@ -20,6 +20,8 @@ const etcdPort = 2379
 type Quorum interface {
 	// Survey asks every target by itself what it knows.
 	Survey(ctx context.Context, targets []etcd.Target) etcd.Survey
+	// Glance asks one target whether what a survey found still stands. It opens no connection to another one.
+	Glance(ctx context.Context, target etcd.Target, last etcd.Survey) bool
 	// MoveLeader makes a voter the leader.
 	MoveLeader(ctx context.Context, targets []etcd.Target, to uint64) error
 	// Promote lets a learner vote.

@@ -56,6 +56,9 @@ type Surveys struct {
 	// unanswered counts surveys in a row without an answer.
 	unanswered int
 	running    *inquiry
+	// lookout is what goes on between surveys; nil: nothing. lookouts counts them.
+	lookout  *lookout
+	lookouts int
 }
 
 // inquiry is one survey, outside of turns.
@@ -157,8 +160,12 @@ func (s *Surveys) confirms(step, around string, now time.Time) bool {
 	return s.confirmed == step && s.around == around && now.Sub(s.At) < SurveyAge
 }
 
-// Take takes in a survey that has ended.
+// Take takes in a survey that has ended, and that the newest one does not stand any more.
 func (s *Surveys) Take() {
+	if s.lookout != nil && s.lookout.isOver() {
+		s.LookAway()
+		s.At = time.Time{}
+	}
 	if s.running == nil {
 		return
 	}
@@ -180,6 +187,7 @@ func (s *Surveys) Take() {
 // Drop makes the next turn ask again: what etcd said, or is being asked, is no longer believed.
 func (s *Surveys) Drop() {
 	s.At, s.confirmed = time.Time{}, ""
+	s.LookAway()
 	if s.running != nil {
 		s.running.cancel()
 		s.running = nil

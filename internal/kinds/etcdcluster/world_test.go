@@ -80,6 +80,12 @@ func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context
 }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
 
+// Glance implements observe.Quorum.
+func (w *world) Glance(context.Context, etcd.Target, etcd.Survey) bool {
+	w.t.Error("members were to be glanced at between turns, who are asked in each")
+	return true
+}
+
 // Survey implements observe.Quorum: nobody knows the health of who was not asked.
 func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 	s := etcd.Survey{Agreed: true, Why: "no member answered"}

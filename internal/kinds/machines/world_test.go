@@ -100,6 +100,7 @@ func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) 
 func (w *world) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: slices.Clone(w.members)}
 }
+func (w *world) Glance(context.Context, etcd.Target, etcd.Survey) bool        { return true }
 func (w *world) MoveLeader(context.Context, []etcd.Target, uint64) error      { return nil }
 func (w *world) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }

@@ -113,6 +113,10 @@ func (e fleetEtcd) Survey(ctx context.Context, _ []etcd.Target) etcd.Survey {
 	}
 	return etcd.Survey{Known: true, Agreed: true, Members: []etcd.Member{{ID: 1, Name: "demo-cp-1", Health: plan.Healthy, Leader: true}}}
 }
+
+// Glance implements observe.Quorum.
+func (e fleetEtcd) Glance(context.Context, etcd.Target, etcd.Survey) bool { return !e.is(e.away, e.ns) }
+
 func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error      { return nil }
 func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (e fleetEtcd) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }

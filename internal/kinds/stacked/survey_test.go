@@ -3,6 +3,7 @@ package stacked
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/plan"
 	"github.com/quorate/quorate/internal/group/act"
 	"github.com/quorate/quorate/internal/group/observe"
 )
@@ -275,4 +277,40 @@ func TestKeysAreMadeByFew(t *testing.T) {
 	if !w.r.Keys.Begin() || w.r.Keys.Begin() {
 		t.Error("whoever made keys counts as one who still does")
 	}
+}
+
+// TestLooksOutAtRest: between the surveys of five minutes one member is asked, another after each of them, and what differs is surveyed at once: a
+// member that a person added is seen within 35 s of simulated time.
+func TestLooksOutAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := grown(t, 3)
+		w.r.Wakes = make(chan event.GenericEvent)
+		t.Cleanup(func() { w.r.Forget(kcpKey) })
+		w.drive(11 * time.Minute)
+		w.glanced, w.surveys = nil, 0
+		w.drive(10 * time.Minute)
+		changes := len(slices.Compact(slices.Clone(w.glanced)))
+		if n := len(w.glanced); n < 17 || n > 21 || w.surveys > 3 || changes < 2 || changes > 3 {
+			t.Errorf("in ten minutes at rest: %d surveys, asked %v between them", w.surveys, w.glanced)
+		}
+
+		w.mu.Lock()
+		w.members = append(w.members, etcd.Member{ID: 99, Name: "foreign", PeerURLs: []string{"https://10.9.9.9:2380"}, Health: plan.Healthy})
+		w.mu.Unlock()
+		w.drive(35 * time.Second)
+		if p := w.kcp().Status.Plan; len(w.members) > 3 && !strings.Contains(p.Message, "foreign") {
+			t.Errorf("35 s after somebody added a member it is there, and not seen: %+v", p)
+		}
+
+		w.mu.Lock()
+		w.members = w.members[:3]
+		w.mu.Unlock()
+		w.drive(time.Minute)
+		w.r.Forget(kcpKey)
+		w.glanced = nil
+		time.Sleep(time.Hour)
+		if len(w.glanced) > 0 {
+			t.Errorf("a group that is forgotten is still looked at: %v", w.glanced)
+		}
+	})
 }

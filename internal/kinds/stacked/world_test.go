@@ -66,14 +66,16 @@ type world struct {
 	forwarded bool
 	t         *testing.T
 	// mu guards what a controller in the background asks for.
-	mu       sync.Mutex
-	changed  chan event.GenericEvent
-	client   client.WithWatch
-	r        *group.Controller
-	view     workload.View
-	members  []etcd.Member
-	nextID   uint64
-	surveys  int
+	mu      sync.Mutex
+	changed chan event.GenericEvent
+	client  client.WithWatch
+	r       *group.Controller
+	view    workload.View
+	members []etcd.Member
+	nextID  uint64
+	surveys int
+	// glanced are the members that were asked between turns.
+	glanced  []string
 	init     bool // kubeadm has initialised the cluster
 	recorded chan string
 	// wanted, forgotten and rested count what was asked of the connections.
@@ -294,6 +296,14 @@ func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 		s.Members = append(s.Members, m)
 	}
 	return s
+}
+
+// Glance implements observe.Quorum.
+func (w *world) Glance(_ context.Context, target etcd.Target, last etcd.Survey) bool {
+	defer w.locked()()
+	w.glanced = append(w.glanced, target.Name)
+	same := func(a, b etcd.Member) bool { return a.ID == b.ID && a.Leader == b.Leader && a.Learner == b.Learner }
+	return slices.EqualFunc(w.members, last.Members, same)
 }
 
 func (w *world) MoveLeader(_ context.Context, _ []etcd.Target, to uint64) error {
