@@ -303,7 +303,7 @@ func (t *Turn) prepare(d plan.Decision) {
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
 	switch rests := t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil; {
 	case rests && t.Surveys():
-		t.LookOut()
+		observe.LookOut(t.Observer)
 		fallthrough
 	case rests:
 		t.Quorums.Rest(t.ClusterKey())

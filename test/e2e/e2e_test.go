@@ -69,6 +69,7 @@ var lives = []struct {
 	{"etcd-delete", etcdDelete},
 	{"etcd-together", etcdTogether},
 	{"etcd-twice", etcdTwice},
+	{"etcd-full", etcdFull},
 	{"etcd-foreign", etcdForeign},
 	{"plan", planning},
 	{"approve", approving},

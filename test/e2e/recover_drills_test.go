@@ -212,8 +212,8 @@ func (e *environment) loses(t *testing.T, name string, d drill, lost []string) t
 	})
 }
 
-// told waits until a plan says what can be recovered from, and returns how long after the loss that was. It prints for how long the plan had
-// said without it that there is no quorum.
+// told waits until a plan says what can be recovered from, and returns how long after the loss that was. It prints for how long the plan
+// had said without it that there is no quorum.
 func told(t *testing.T, from string, plan func() (reason, message string)) time.Duration {
 	t.Helper()
 	var since time.Time

@@ -80,6 +80,9 @@ func (h *healthy) Events() <-chan event.GenericEvent    { return nil }
 func (h *healthy) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
+func (h *healthy) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+	return h, nil
+}
 func (h *healthy) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return h, nil }
 func (h *healthy) Survey(context.Context, []etcd.Target) etcd.Survey {
 	return etcd.Survey{Known: true, Agreed: true, Members: h.members}
@@ -100,6 +103,9 @@ func (h *healthy) EnableDowngrade(context.Context, []etcd.Target, string) error 
 func (h *healthy) CancelDowngrade(context.Context, []etcd.Target) error {
 	return h.changed("a downgrade ends")
 }
+func (h *healthy) Compact(context.Context, []etcd.Target, int64) error     { return nil }
+func (h *healthy) Defragment(context.Context, []etcd.Target, uint64) error { return nil }
+func (h *healthy) Disarm(context.Context, []etcd.Target) error             { return nil }
 func (h *healthy) AddPlaceholder(context.Context, []etcd.Target) error {
 	return h.changed("a placeholder is added")
 }

@@ -173,6 +173,7 @@ func members(chosen *ballot, answers []answer) []Member {
 			m.Name = cmp.Or(m.Name, answers[own].target.Name)
 			m.At, m.Version, m.Storage = answers[own].target.Name, answers[own].status.Version, answers[own].status.StorageVersion
 			m.Size, m.Quota = answers[own].status.DbSize, answers[own].status.DbSizeQuota
+			m.InUse = max(0, answers[own].status.DbSizeInUse)
 			m.Term, m.Applied = answers[own].status.RaftTerm, answers[own].status.RaftAppliedIndex
 			m.Revision = answers[own].status.GetHeader().GetRevision()
 			m.Health, m.Why = health(m, answers[own], others[m.ID])

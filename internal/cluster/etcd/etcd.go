@@ -92,6 +92,8 @@ type Member struct {
 	// Size is how many bytes its data takes on its disk, and Quota how many it may take before etcd raises NOSPACE. 0: it did
 	// not answer, or does not report it, as 3.5 does of its quota.
 	Size, Quota int64
+	// InUse is how many of these bytes its data need; the others are given back when it is defragmented.
+	InUse int64
 	// Term is the raft term, Applied the last entry of the log that its data contains, and Revision the revision of its keys; 0: it did not
 	// answer.
 	Term, Applied uint64

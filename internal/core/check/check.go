@@ -69,6 +69,8 @@ func checkStep(o plan.Observed, s plan.Step) error {
 		return checkEnableDowngrade(o, s)
 	case plan.CancelDowngrade:
 		return checkCancelDowngrade(o)
+	case plan.Compact, plan.Defragment, plan.Disarm:
+		return checkSpace(o, s)
 	case plan.AddPlaceholder, plan.RemoveMember:
 		return checkListChange(o, s)
 	case plan.ReleaseHook:
@@ -93,7 +95,9 @@ func checkForm(d plan.Decision) error {
 	s := d.Step
 	wanted := map[plan.Verb]plan.Step{
 		plan.Nothing: {}, plan.Wait: {}, plan.Finish: {}, plan.CancelDowngrade: {}, plan.RequestBackup: {},
-		plan.BeginRecovery: {}, plan.EndRecovery: {},
+		plan.BeginRecovery: {}, plan.EndRecovery: {}, plan.Disarm: {},
+		plan.Compact:         {Revision: 1},
+		plan.Defragment:      {Member: "x"},
 		plan.EnableDowngrade: {Version: "x"},
 		plan.DropChoice:      {Choice: "x"},
 		plan.Write:           {Chore: "x"},
@@ -122,6 +126,8 @@ func checkForm(d plan.Decision) error {
 		return fmt.Errorf("%s names the chore %q", s.Verb, s.Chore)
 	case (want.Version == "") != (s.Version == ""):
 		return fmt.Errorf("%s names the version %q", s.Verb, s.Version)
+	case (want.Revision == 0) != (s.Revision == 0):
+		return fmt.Errorf("%s names the revision %d", s.Verb, s.Revision)
 	case (want.Choice == "") != (s.Choice == ""):
 		return fmt.Errorf("%s names the decision %q", s.Verb, s.Choice)
 	}
@@ -131,10 +137,12 @@ func checkForm(d plan.Decision) error {
 // checkSurplus refuses steps that say what only others can mean.
 func checkSurplus(s plan.Step) error {
 	created := plan.Step{
-		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice,
+		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Revision: s.Revision, Choice: s.Choice,
 		Domain: s.Domain, Init: s.Init, Seed: s.Seed, Hold: s.Hold, Number: s.Number,
 	}
-	bare := plan.Step{Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Choice: s.Choice}
+	bare := plan.Step{
+		Verb: s.Verb, Machine: s.Machine, Member: s.Member, Chore: s.Chore, Version: s.Version, Revision: s.Revision, Choice: s.Choice,
+	}
 	repaired := bare
 	repaired.Repair, repaired.Retry = s.Repair, s.Retry
 	switch {

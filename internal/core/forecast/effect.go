@@ -30,6 +30,8 @@ func (w *world) act(s plan.Step) {
 		w.o.Etcd.Downgrade = s.Version + ".0"
 	case plan.CancelDowngrade:
 		w.o.Etcd.Downgrade = ""
+	case plan.Compact, plan.Defragment, plan.Disarm:
+		w.relieve(s)
 	case plan.DropChoice:
 		w.o.Choices = slices.DeleteFunc(slices.Clone(w.o.Choices), func(c plan.Choice) bool { return c.Digest == s.Choice })
 	case plan.RequestBackup:

@@ -1,6 +1,9 @@
 package plan
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Verb is a kind of step.
 type Verb string
@@ -34,6 +37,11 @@ const (
 	EnableDowngrade Verb = "EnableDowngrade"
 	// CancelDowngrade ends that: members can join.
 	CancelDowngrade Verb = "CancelDowngrade"
+	// Compact drops what was overwritten before Step.Revision of etcd. Defragment has Step.Member give back the space that its data do not
+	// need, and Disarm ends the alarm NOSPACE of all members.
+	Compact    Verb = "Compact"
+	Defragment Verb = "Defragment"
+	Disarm     Verb = "Disarm"
 	// UpdateInPlace changes Step.Machine into what is wanted, without replacing it: it begins an update, which goes on by itself.
 	UpdateInPlace Verb = "UpdateInPlace"
 	// RecordUpdate writes into the objects of Step.Machine what its update made of it: what the update was for, which need not be wanted any
@@ -65,6 +73,8 @@ type Step struct {
 	Domain  string `json:"domain,omitempty"`
 	// Version is the minor version of etcd to which a downgrade is enabled, such as 3.5.
 	Version string `json:"version,omitempty"`
+	// Revision is the one to which etcd is compacted.
+	Revision int64 `json:"revision,omitempty"`
 	// Choice is the digest of a person's decision.
 	Choice string `json:"choice,omitempty"`
 	// Init: the created machine initialises the cluster; otherwise it joins.
@@ -116,7 +126,7 @@ func (s Step) Acts() bool { return s.Verb != Nothing && s.Verb != Wait }
 // away, for good or for a while, gives a member another role, or changes who can join.
 func (s Step) ChangesQuorum() bool {
 	switch s.Verb {
-	case MoveLeader, PromoteMember, AddPlaceholder, RemoveMember, EnableDowngrade, CancelDowngrade, Delete, UpdateInPlace:
+	case MoveLeader, PromoteMember, AddPlaceholder, RemoveMember, EnableDowngrade, CancelDowngrade, Defragment, Delete, UpdateInPlace:
 		return true
 	}
 	return false
@@ -142,6 +152,9 @@ func (s Step) String() string {
 	}
 	if s.Version != "" {
 		text += " to " + s.Version
+	}
+	if s.Revision != 0 {
+		text += fmt.Sprintf(" to revision %d", s.Revision)
 	}
 	if s.Domain != "" {
 		text += " in " + s.Domain

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
@@ -242,7 +243,11 @@ func (s *state) replacesBroken() bool { return s.Group.Repairing && s.staying() 
 func (s *state) alarm() opinion {
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
-			return wait("EtcdAlarm", "etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
+			text := fmt.Sprintf("etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
+			if v := relieveSpace(s); m.Size > 0 && !v.decided {
+				text += "; " + v.because
+			}
+			return wait("EtcdAlarm", "%s", text)
 		}
 	}
 	return pass("no member of etcd raises an alarm")

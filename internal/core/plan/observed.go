@@ -403,6 +403,11 @@ type Etcd struct {
 	MaxLearners int `json:"maxLearners,omitempty"`
 	// Downgrade is the version to which a downgrade lowers etcd's data, such as 3.5.0, so that no member can join; empty: to none.
 	Downgrade string `json:"downgrade,omitempty"`
+	// CompactTo is a revision that etcd had a minute ago or before, Compacted the one up to which it was compacted last, and CompactedAt when.
+	// Known while a member raises NOSPACE; zero: not known.
+	CompactTo   int64     `json:"compactTo,omitempty"`
+	Compacted   int64     `json:"compacted,omitempty"`
+	CompactedAt time.Time `json:"compactedAt,omitzero"`
 }
 
 // EtcdOwner says who keeps the members of etcd that run on a group's machines.
@@ -447,6 +452,13 @@ type Member struct {
 	Storage string `json:"storage,omitempty"`
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
+	// Size is how many bytes its data take on its disk, InUse how many of them they need, and Quota how many they may take before etcd raises
+	// NOSPACE. Known while a member raises that; 0: not known.
+	Size  int64 `json:"size,omitempty"`
+	InUse int64 `json:"inUse,omitempty"`
+	Quota int64 `json:"quota,omitempty"`
+	// Defragmented is when it was last defragmented; zero: not known.
+	Defragmented time.Time `json:"defragmented,omitzero"`
 	// Since is when it was first seen as it is now: in this list, learner or voter, with or without a name, with this health.
 	Since time.Time `json:"since,omitzero"`
 }

@@ -172,6 +172,22 @@ var rules = []rule{
 		decide: stopWithoutFacts,
 	},
 	{
+		name: "relieve space",
+		says: "While a member of etcd raises the alarm NOSPACE, etcd takes no write that adds data, and no machine can join. The alarm is " +
+			"ended without a person. A member whose data take nine tenths of its quota, and do not need a fifth of that, is defragmented. " +
+			"It does not answer meanwhile: one at a time, the leader last, which hands over before, and only while the quorum stands " +
+			"without it; a single member always. Where that is not enough etcd is compacted to a revision that it had a minute ago, and " +
+			"all full members are defragmented once more. When none is full any more, the alarm is ended. If the data in use fill the " +
+			"quota, a person must delete some, or raise the quota.",
+		gives: []Reason{
+			{"NoSpace", MoveLeader, "a leader hands over before it is defragmented"},
+			{"NoSpace", Defragment, "its data take more space than they need"},
+			{"NoSpace", Compact, "the data need the space: what was overwritten is dropped"},
+			{"SpaceRelieved", Disarm, "all members have space again"},
+		},
+		decide: relieveSpace,
+	},
+	{
 		name: "cancel downgrade",
 		says: "This rule is for machines that run a member of etcd and nothing else. A downgrade of etcd ends when the first member of " +
 			"the older version is in the list, and before that when another version is wanted. While a downgrade is enabled etcd accepts " +

@@ -367,6 +367,7 @@ func (s *state) again() time.Duration {
 	s.repairMoments(consider)
 	s.rolloutMoments(consider)
 	s.slotMoments(consider)
+	filled{s}.moments(consider)
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}

@@ -73,6 +73,8 @@ func (w *World) act(s plan.Step) error {
 		return w.reconfigure(s)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return w.lower(s)
+	case plan.Compact, plan.Defragment, plan.Disarm:
+		return spacious{w}.do(s)
 	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
 		return recovering{w}.do(s)
 	case plan.RequestBackup:

@@ -176,6 +176,7 @@ func (w *World) survey(o *plan.Observed) {
 	for _, m := range w.members {
 		o.Etcd.Members = append(o.Etcd.Members, w.surveyed(m))
 	}
+	spacious{w}.measure(o)
 }
 
 // surveyed is what is known of a member after etcd was asked.

@@ -194,7 +194,10 @@ func (w *World) mayHide() bool { return !w.setup.External && w.initialised && !w
 // changeHost is what happens to what runs on a host.
 func (w *World) changeHost(e Event, h *host) {
 	switch e.Kind {
-	case Alarm, BlindMember:
+	case Alarm:
+		w.prolong(e, e.N)
+		spacious{w}.fill(h)
+	case BlindMember:
 		w.prolong(e, e.N)
 	case Silent:
 		if !h.node.IsZero() && h.alive() && h.silent.IsZero() {

@@ -32,6 +32,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 	w.judgePause(s, fresh)
 	w.judgeWrite(s, fresh)
 	w.judgeVersion(s, fresh)
+	spacious{w}.judge(s, fresh)
 	w.judgeUpdates(s, fresh)
 	w.judgeApproval(s, fresh)
 	windowed{w}.judge(s, fresh)

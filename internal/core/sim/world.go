@@ -67,6 +67,7 @@ type World struct {
 	seen  map[string]sight // what the controller remembers of the members
 	looks []look           // the last looks, the newest last
 	saw   int              // the spec that the controller saw last
+	space room
 	// silentSince is since when nothing has answered the controller at the endpoint; zero: something does, or it has no kubeconfig.
 	silentSince time.Time
 	// answers is what a Runtime Extension says of machines, and sawAnswers what it said when the controller looked.
@@ -404,6 +405,7 @@ func (w *World) restart() {
 	w.seen = map[string]sight{}
 	w.looks = nil
 	w.silentSince = time.Time{}
+	w.space = room{full: w.space.full}
 	w.archive.began, w.archive.due, w.archive.read, w.archive.deletes = time.Time{}, time.Time{}, false, nil
 }
 

@@ -41,6 +41,8 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.changeMembers(ctx, step)
 	case plan.EnableDowngrade, plan.CancelDowngrade:
 		return t.changeVersion(ctx, step)
+	case plan.Compact, plan.Defragment, plan.Disarm:
+		return t.relieveSpace(ctx, step)
 	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
 		return updating{t}.do(ctx, step)
 	case plan.DropChoice:
@@ -224,6 +226,33 @@ func (t *Writer) changeVersion(ctx context.Context, step plan.Step) error {
 		}
 		return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
 	})
+}
+
+// relieveSpace carries out a step that ends the alarm NOSPACE.
+func (t *Writer) relieveSpace(ctx context.Context, step plan.Step) error {
+	quorum, err := t.Quorums.Space(ctx, t.Cluster)
+	if err != nil {
+		return err
+	}
+	t.Memory.Surveys.Drop()
+	targets, space := t.allTargets(), &t.Memory.Space
+	switch step.Verb {
+	case plan.Compact:
+		observe.Aside(ctx, func() { err = quorum.Compact(ctx, targets, step.Revision) })
+		if err == nil {
+			space.Compacted(step.Revision, time.Now())
+		}
+	case plan.Defragment:
+		id, unread := etcd.ParseID(step.Member)
+		if unread != nil {
+			return unread
+		}
+		space.Defragmented(id, time.Now()) // one that fails, or takes longer than anybody waits, is not repeated at once either
+		observe.Aside(ctx, func() { err = quorum.Defragment(ctx, targets, id) })
+	default:
+		observe.Aside(ctx, func() { err = quorum.Disarm(ctx, targets) })
+	}
+	return err
 }
 
 // finish lets the group go, once the API server itself knows of no machine of it any more. What it owns follows it.

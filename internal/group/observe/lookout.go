@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/internal/cluster/etcd"
 )
 
-// GlanceEvery is how often one member is asked, where all is as wanted, whether what the last survey found still stands. What only etcd tells,
-// such as a member that a person added, is noticed by it, and not with the next survey.
+// GlanceEvery is how often one member is asked, where all is as wanted, whether what the last survey found still stands. What only etcd
+// tells, such as a member that a person added, is noticed by it, and not with the next survey.
 const GlanceEvery = 30 * time.Second
 
 // lookout has one member asked, between the turns of a group in which all is as wanted, until something differs.
@@ -31,9 +31,9 @@ type lookout struct {
 	stopped, differs bool
 }
 
-// LookOut has one member asked between turns whether the newest survey still stands. Where it does not, the next turn, which is brought about,
-// asks all of them.
-func (t *Observer) LookOut() {
+// LookOut has one member asked between turns whether the newest survey still stands. Where it does not, a turn is brought about, which asks
+// all of them.
+func LookOut(t *Observer) {
 	s := &t.Memory.Surveys
 	if s.lookout != nil && s.lookout.at.Equal(s.At) {
 		return
@@ -41,7 +41,7 @@ func (t *Observer) LookOut() {
 	s.LookAway()
 	s.lookouts++
 	from, key := t.Sources, t.Key()
-	l := &lookout{over: s.Last, at: s.At, glance: t.glance(), ended: func(ctx context.Context) { from.wake(ctx, key) }}
+	l := &lookout{over: s.Last, at: s.At, glance: glance(t), ended: func(ctx context.Context) { from.wake(ctx, key) }}
 	l.timer = time.AfterFunc(GlanceEvery, l.look)
 	s.lookout = l
 }
@@ -101,7 +101,7 @@ func (l *lookout) isOver() bool {
 }
 
 // glance returns what a lookout asks: one voter for as long as it lasts, so that one connection is enough, and the next one the next time.
-func (t *Observer) glance() func(ctx context.Context, over etcd.Survey) bool {
+func glance(t *Observer) func(ctx context.Context, over etcd.Survey) bool {
 	voters := slices.DeleteFunc(t.Targets(t.Dial()), func(target etcd.Target) bool {
 		return target.Dial == nil || !slices.ContainsFunc(t.Memory.Surveys.Last.Members, func(m etcd.Member) bool {
 			return !m.Learner && cmp.Or(m.At, m.Name) == target.Name

@@ -44,6 +44,8 @@ type Memory struct {
 	Answers inplace.Answers
 	// Furthest is the highest revision that a member of etcd told.
 	Furthest Furthest
+	// Space is what is kept to end etcd's alarm NOSPACE.
+	Space Space
 	// Since is since when each member is as it is.
 	Since MemberTimes
 	// Cluster is the one that the group belongs to.

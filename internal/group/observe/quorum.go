@@ -35,10 +35,22 @@ type Quorum interface {
 	RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error
 }
 
+// SpaceKeeper makes an etcd that is full take data again. *etcd.Cluster is one.
+type SpaceKeeper interface {
+	// Compact drops what was overwritten before a revision.
+	Compact(ctx context.Context, targets []etcd.Target, revision int64) error
+	// Defragment has a member give back the space that its data do not need. It does not answer meanwhile.
+	Defragment(ctx context.Context, targets []etcd.Target, id uint64) error
+	// Disarm ends the alarm NOSPACE of all members.
+	Disarm(ctx context.Context, targets []etcd.Target) error
+}
+
 // Quorums are the etcds of all clusters, by cluster.
 type Quorums interface {
 	// Of returns the etcd of a cluster, with credentials that are valid.
 	Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error)
+	// Space returns the same etcd, for orders about space.
+	Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error)
 	// Rest ends the connections to a cluster's etcd until somebody asks for it again. Port-forwards cost memory here, and streams in API
 	// servers and kubelets, as long as they are open.
 	Rest(key client.ObjectKey)
@@ -67,7 +79,13 @@ func NewQuorums(secrets client.Reader, authority secret.Purpose) Quorums {
 }
 
 // Of implements Quorums.
-func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) {
+func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) { return q.etcd(ctx, cluster) }
+
+// Space implements Quorums.
+func (q *quorums) Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error) { return q.etcd(ctx, cluster) }
+
+// etcd returns the etcd of a cluster, with credentials that are valid.
+func (q *quorums) etcd(ctx context.Context, cluster *clusterv1.Cluster) (*etcd.Cluster, error) {
 	// No lock is held meanwhile: reading one cluster's secrets must not hold up the others.
 	config, err := q.clients.Config(ctx, q.secrets, cluster)
 	if err != nil {

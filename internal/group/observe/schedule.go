@@ -40,6 +40,8 @@ func (t *Observer) UseSurvey() {
 	t.Facts.Now = time.Now()
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
+	t.Memory.Space.note(t.Memory.Surveys.Last, t.Memory.Surveys.At)
+	addSpace(t.View, t.Memory.Surveys.Last, &t.Memory.Space, t.Facts.Now)
 	remains{t}.add()
 }
 

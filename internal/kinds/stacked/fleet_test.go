@@ -93,6 +93,10 @@ func (f *fleet) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kub
 
 func (f *fleet) Write(context.Context, *clusterv1.Cluster, kubeadm.Wanted, string) error { return nil }
 
+func (f *fleet) Space(_ context.Context, cluster *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+	return fleetEtcd{f, cluster.Namespace}, nil
+}
+
 func (f *fleet) Of(_ context.Context, cluster *clusterv1.Cluster) (observe.Quorum, error) {
 	return fleetEtcd{f, cluster.Namespace}, nil
 }
@@ -121,6 +125,9 @@ func (e fleetEtcd) MoveLeader(context.Context, []etcd.Target, uint64) error     
 func (e fleetEtcd) Promote(context.Context, []etcd.Target, uint64) error         { return nil }
 func (e fleetEtcd) EnableDowngrade(context.Context, []etcd.Target, string) error { return nil }
 func (e fleetEtcd) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
+func (e fleetEtcd) Compact(context.Context, []etcd.Target, int64) error          { return nil }
+func (e fleetEtcd) Defragment(context.Context, []etcd.Target, uint64) error      { return nil }
+func (e fleetEtcd) Disarm(context.Context, []etcd.Target) error                  { return nil }
 func (e fleetEtcd) AddPlaceholder(context.Context, []etcd.Target) error          { return nil }
 func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error    { return nil }
 

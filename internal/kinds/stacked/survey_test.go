@@ -279,8 +279,8 @@ func TestKeysAreMadeByFew(t *testing.T) {
 	}
 }
 
-// TestLooksOutAtRest: between the surveys of five minutes one member is asked, another after each of them, and what differs is surveyed at once: a
-// member that a person added is seen within 35 s of simulated time.
+// TestLooksOutAtRest: between the surveys of five minutes one member is asked, another after each of them, and what differs is surveyed at
+// once: a member that a person added is seen within 35 s of simulated time.
 func TestLooksOutAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := grown(t, 3)

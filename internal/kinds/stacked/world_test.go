@@ -74,6 +74,9 @@ type world struct {
 	members []etcd.Member
 	nextID  uint64
 	surveys int
+	// relieved is what was done for space, and compacted whether etcd was.
+	relieved  []string
+	compacted bool
 	// glanced are the members that were asked between turns.
 	glanced  []string
 	init     bool // kubeadm has initialised the cluster
@@ -212,6 +215,9 @@ func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.
 	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
+func (w *world) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+	return w, nil
+}
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) {
 	return w, nil
 }
@@ -302,7 +308,9 @@ func (w *world) Survey(_ context.Context, targets []etcd.Target) etcd.Survey {
 func (w *world) Glance(_ context.Context, target etcd.Target, last etcd.Survey) bool {
 	defer w.locked()()
 	w.glanced = append(w.glanced, target.Name)
-	same := func(a, b etcd.Member) bool { return a.ID == b.ID && a.Leader == b.Leader && a.Learner == b.Learner }
+	same := func(a, b etcd.Member) bool {
+		return a.ID == b.ID && a.Leader == b.Leader && a.Learner == b.Learner && len(a.Alarms)+len(b.Alarms) == 0
+	}
 	return slices.EqualFunc(w.members, last.Members, same)
 }
 

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -22,7 +23,9 @@ import (
 //	etcd and nothing else), etcd=5 (the same, with etcd 3.5), lowers=5 (a downgrade to 3.5 is enabled), operated (an operator keeps etcd on
 //	the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
 //	begun=NAME, workers=A,B, api+ (it answers all the same), failing=AGO (since when it has not served; failing-: it is not known),
-//	silent=AGO (since when nothing has answered), infra- init- endpoint- template- api- etcd- split- (each is missing),
+//	silent=AGO (since when nothing has answered), compact=N (a revision of a minute ago), compacted=N@AGO (that of the last
+//	compaction),
+//	infra- init- endpoint- template- api- etcd- split- (each is missing),
 //	certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
 //	refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 //	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
@@ -57,13 +60,14 @@ import (
 //	^ leads, l learner, u not
 //	started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
 //	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
-//	15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5.
+//	15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5, %95/30 its data take 95 MiB of 100, and
+//	use 30 (%95/30/3m: it was defragmented 3 min ago).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVEDZO-]|W[wbdf]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|[\^lixup?*AK])*)$`)
-	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|W[wbdf]|!!|!-|A\?|.`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|%\d+/\d+(?:/\d+[smh])?|[\^lixup?*AK])*)$`)
+	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|%\d+/\d+(?:/\d+[smh])?|W[wbdf]|!!|!-|A\?|.`)
 )
 
 // State reads a state.
@@ -205,11 +209,17 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"operated": func() { o.Etcd = plan.Etcd{Owner: plan.EtcdOperator} },
 		"lowers":   func() { o.Etcd.Downgrade = "3." + value + ".0" },
 		"external": func() { o.Etcd = plan.Etcd{} },
-		"slots":    func() { o.Etcd.MaxLearners = number },
-		"nodes":    func() { o.Cluster.Names = strings.Split(value, ",") },
-		"workers":  func() { o.Workers = strings.Split(value, ",") },
-		"api+":     func() { o.Cluster.Reachable = true },
-		"adopt":    func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
+		"compact":  func() { o.Etcd.CompactTo = int64(number) },
+		"compacted": func() {
+			revision, since, _ := strings.Cut(value, "@")
+			o.Etcd.Compacted, _ = strconv.ParseInt(revision, 10, 64)
+			o.Etcd.CompactedAt = ago(cmp.Or(since, "1h"))
+		},
+		"slots":   func() { o.Etcd.MaxLearners = number },
+		"nodes":   func() { o.Cluster.Names = strings.Split(value, ",") },
+		"workers": func() { o.Workers = strings.Split(value, ",") },
+		"api+":    func() { o.Cluster.Reachable = true },
+		"adopt":   func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
 		"alien": func() {
 			o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...)
 		},
@@ -549,6 +559,12 @@ func markEtcd(e *plan.Member, k string) {
 		e.Alarms = []string{"CORRUPT"}
 	case 'v':
 		e.Version = "3." + k[1:] + ".16"
+	case '%':
+		_, _ = fmt.Sscanf(k, "%%%d/%d", &e.Size, &e.InUse)
+		e.Size, e.InUse, e.Quota = e.Size<<20, e.InUse<<20, 100<<20
+		if parts := strings.Split(k, "/"); len(parts) > 2 {
+			e.Defragmented = ago(parts[2])
+		}
 	case 'd':
 		e.Storage = "3." + k[1:] + ".0"
 	case '@':

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/internal/core/plan"
@@ -17,6 +18,8 @@ func Step(o plan.Observed, text string) plan.Step {
 		switch {
 		case s.Verb == plan.EnableDowngrade:
 			s.Version = w
+		case s.Verb == plan.Compact:
+			s.Revision, _ = strconv.ParseInt(w, 10, 64)
 		case s.Verb == plan.DropChoice:
 			s.Choice = decision(o, w)
 		case i == 0 && strings.HasPrefix(w, "e"):

@@ -1,0 +1,85 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// checkSpace allows what ends the alarm NOSPACE, while a member raises it.
+func checkSpace(o plan.Observed, s plan.Step) error {
+	if err := checkMembership(o); err != nil {
+		return err
+	}
+	raises := func(m plan.Member) bool { return slices.Contains(m.Alarms, "NOSPACE") }
+	if !slices.ContainsFunc(o.Etcd.Members, raises) {
+		return errors.New("no member of etcd raises NOSPACE")
+	}
+	if err := checkNobodyUpdated(o); err != nil {
+		return err
+	}
+	switch s.Verb {
+	case plan.Compact:
+		return checkCompact(o, s)
+	case plan.Defragment:
+		return checkDefragment(o, s)
+	}
+	for _, m := range o.Etcd.Members {
+		if m.Health == plan.Healthy && !isCorrupt(m) && (m.Size <= 0 || m.Quota <= 0 || m.Size/9 >= m.Quota/10) {
+			return fmt.Errorf("member %s has no space, or it is not known: the alarm stays", m.ID)
+		}
+	}
+	return nil
+}
+
+// checkCompact: what etcd had within the last minute stays, and a compaction is not repeated.
+func checkCompact(o plan.Observed, s plan.Step) error {
+	if s.Revision != o.Etcd.CompactTo || s.Revision <= o.Etcd.Compacted {
+		return fmt.Errorf("revision %d is not the one of a minute ago, %d, or was compacted to before", s.Revision, o.Etcd.CompactTo)
+	}
+	if since := o.Now.Sub(o.Etcd.CompactedAt); since < time.Minute {
+		return fmt.Errorf("etcd was compacted %s ago", since)
+	}
+	return nil
+}
+
+// checkDefragment: the member does not answer meanwhile. The others are a majority without it, and it leads only where no other can.
+func checkDefragment(o plan.Observed, s plan.Step) error {
+	m, err := memberNamed(o, s.Member)
+	switch {
+	case err != nil:
+		return err
+	case m.Health != plan.Healthy || isCorrupt(m):
+		return fmt.Errorf("member %s is not well", m.ID)
+	case m.Quota <= 0 || m.Size/9 < m.Quota/10:
+		return fmt.Errorf("member %s has space", m.ID)
+	case m.Defragmented.Before(o.Etcd.CompactedAt): // what was freed is not counted yet
+	case m.InUse/4 > m.Size/5:
+		return fmt.Errorf("the data of member %s need what they take", m.ID)
+	case o.Now.Before(m.Defragmented.Add(5 * time.Minute)):
+		return fmt.Errorf("member %s was defragmented a moment ago", m.ID)
+	}
+	alive, voters := 0, 0
+	for _, other := range o.Etcd.Members {
+		if other.Learner {
+			continue
+		}
+		voters++
+		on, err := machineNamed(o, other.Machine)
+		if other.ID != m.ID && other.Health == plan.Healthy && !isCorrupt(other) && err == nil && !isReleased(on) {
+			alive++
+		}
+	}
+	switch {
+	case m.Learner || voters == 1:
+		return nil
+	case m.Leader:
+		return fmt.Errorf("member %s leads: it hands over first", m.ID)
+	case 2*alive <= voters:
+		return fmt.Errorf("without member %s %d of %d voters would answer", m.ID, alive, voters)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/core/plan"
+)
+
+// etcdFull: a member that a person adds while all is as wanted is noticed soon, and goes. An etcd whose quota is full of what was
+// overwritten takes writes again without a person, and machines can join again.
+func etcdFull(t *testing.T, e *environment) {
+	const name = "full"
+	e.up(t, name, "--replicas", "3")
+	e.hasStray(t, name)
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) {
+		kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.Local.ExtraArgs = []bootstrapv1.Arg{
+			{Name: "quota-backend-bytes", Value: ptr.To(fmt.Sprint(24 << 20))},
+		}
+	})
+	e.restsAsWanted(t, name)
+
+	c, _ := e.workload(t, name)
+	maps := c.CoreV1().ConfigMaps("default")
+	big := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "big"}}
+	if _, err := maps.Create(context.Background(), big, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	write := func(n int) error {
+		big.Data = map[string]string{"n": fmt.Sprint(n), "x": strings.Repeat("x", 500<<10)}
+		_, err := maps.Update(context.Background(), big, metav1.UpdateOptions{})
+		return err
+	}
+	writes := 0
+	var refused error
+	for ; writes < 2000 && refused == nil; writes++ {
+		if err := write(writes); err != nil && strings.Contains(err.Error(), "database space exceeded") {
+			refused = err
+		}
+	}
+	if refused == nil {
+		t.Fatalf("etcd took %d writes of 500 KiB with a quota of 24 MiB", writes)
+	}
+	t.Logf("after %d writes: %v", writes, refused)
+	took := eventually(t, "etcd takes writes again", patience, func() string {
+		if err := write(-1); err != nil {
+			return fmt.Sprintf("%v; %s", err, e.controlPlane(t, name).Status.Plan.Message)
+		}
+		return ""
+	})
+	t.Logf("FIGURE NOSPACE, three members: writable without a person after %.1f s (bound 60 s)", took.Seconds())
+	e.restsAsWanted(t, name)
+	t.Log(e.quorate(t, "history", name))
+
+	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To[int32](1) })
+	e.restsAsWanted(t, name)
+	e.takeDown(t, name)
+}
+
+// hasStray adds a learner by hand that nothing starts, while all is as wanted, and waits until it was noticed and is gone.
+func (e *environment) hasStray(t *testing.T, name string) {
+	t.Helper()
+	e.restsAsWanted(t, name)
+	machine := e.machines(t, name)[0]
+	out := e.quorate(t, "shell", machine, "--", "sh", "-c", etcdctl+"member add stray --learner --peer-urls https://203.0.113.9:2380")
+	added := time.Now()
+	eventually(t, "the member that was added by hand is noticed", patience, func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Reason == "AsWanted" {
+			return out
+		}
+		return ""
+	})
+	t.Logf("FIGURE a member added by hand at rest: noticed after %.1f s (bound 35 s): %s", time.Since(added).Seconds(),
+		e.controlPlane(t, name).Status.Plan.Message)
+	e.restsAsWanted(t, name)
+	t.Logf("FIGURE a member added by hand at rest: as wanted again after %.1f s", time.Since(added).Seconds())
+	members, err := e.members(machine)
+	if err != nil || len(members) != 3 {
+		t.Errorf("members are %v, %v", members, err)
+	}
+}
+
+// restsAsWanted waits until the spec that is wanted was observed, and nothing is left to do.
+func (e *environment) restsAsWanted(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "all is as wanted", 2*patience, func() string {
+		kcp := e.controlPlane(t, name)
+		if p := kcp.Status.Plan; kcp.Status.ObservedGeneration != kcp.Generation || p.Step != string(plan.Nothing) {
+			return p.Reason + ": " + p.Message
+		}
+		return ""
+	})
+}
