@@ -14,8 +14,11 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Waits is the section of the reasons for which a control plane or an etcd cluster waits.
-const Waits = "waits"
+// The sections whose reasons a control plane or an etcd cluster has: Waits for what it waits for, and Conditions those of its conditions.
+const (
+	Waits      = "waits"
+	Conditions = "conditions"
+)
 
 // Advice is what is written by hand of a reason.
 type Advice struct {
@@ -93,6 +96,9 @@ func OfWait(reason string) (Advice, bool) {
 	a, found := once()[Waits][reason]
 	return a, found
 }
+
+// OfCondition returns what a person does about the reason of a condition; empty: nothing is written of it.
+func OfCondition(reason string) string { return once()[Conditions][reason].Do }
 
 // Meaning explains a reason that rules give with a step: the advice's words, or else those of the rules; empty: nothing is said of it.
 func Meaning(rule, reason string) string {
