@@ -164,8 +164,8 @@ func (s *section) fromConstants(dir string, is func(constant) bool) error {
 
 // conditions are the reasons that Cluster API has a word for, and that Quorate writes.
 func conditions(root string) (section, error) {
-	s := section{id: advice.Conditions, title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, EtcdCluster, or " +
-		"that these write on their Machines. The words are Cluster API's. " +
+	s := section{id: advice.Conditions, title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, " +
+		"EtcdCluster, or that these write on their Machines. The words are Cluster API's. " +
 		"The condition's type says of what, its message which machine or member."}
 	known, err := upstreamConstants(root, "Reason")
 	if err != nil {

@@ -153,7 +153,7 @@ func (a *app) open(ctx context.Context, address string) {
 	if err != nil {
 		return
 	}
-	start := exec.CommandContext(ctx, program, page) //nolint:gosec // the path is that of a file that was made here
+	start := exec.CommandContext(ctx, program, page)
 	if start.Start() != nil {
 		remove()
 		return

@@ -28,7 +28,7 @@ const (
 // looks reads what the pages show, with the rights of one user. It keeps what was read only as long as a page may ask for it.
 type looks struct {
 	// ctx ends what was begun for pages that are not waited for.
-	ctx    context.Context //nolint:containedctx // a look outlives the request that began it, and ends with the server
+	ctx    context.Context
 	client client.Client
 	// host has the machines of this host; nil: the machines are elsewhere.
 	host *sandbox.Host

@@ -85,7 +85,8 @@ func (p fleet) title() string {
 // matches reports whether each word of a query stands somewhere in what is shown of a cluster.
 func matches(r Row, s report.Standing, query string) bool {
 	cp := r.ControlPlane
-	text := strings.ToLower(strings.Join([]string{r.Namespace, r.Name, cp.Version, cp.Next.Reason, cp.Next.Step, s.Level.String(), s.Why}, "\n"))
+	shown := []string{r.Namespace, r.Name, cp.Version, cp.Next.Reason, cp.Next.Step, s.Level.String(), s.Why}
+	text := strings.ToLower(strings.Join(shown, "\n"))
 	for _, word := range strings.Fields(strings.ToLower(query)) {
 		if !strings.Contains(text, word) {
 			return false

@@ -27,7 +27,7 @@ var hostile = []string{
 
 // poison puts a text into each text of a value.
 func poison(v reflect.Value, text string) {
-	switch v.Kind() { //nolint:exhaustive // the others hold no text
+	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() && v.Kind() == reflect.Pointer {
 			poison(v.Elem(), text)
@@ -126,7 +126,9 @@ func TestHostile(t *testing.T) {
 }
 
 // known are elements that a page may have or not, whatever the text.
-var known = map[string]bool{"br": true, "code": true, "ul": true, "li": true, "details": true, "summary": true, "strong": true, "time": true}
+var known = map[string]bool{
+	"br": true, "code": true, "ul": true, "li": true, "details": true, "summary": true, "strong": true, "time": true,
+}
 
 // section is a part of docs/troubleshooting.md with a table of reasons.
 var section = regexp.MustCompile(`(?m)^\| ([A-Z]\w+) \| (.*) \|$`)

@@ -43,7 +43,9 @@ func (g *guard) begin(token string) *http.Cookie {
 	session := rand.Text() + rand.Text()
 	g.used, g.session = true, sha256.Sum256([]byte(session))
 	// Without Secure: browsers send such cookies to loopback only over TLS, or not at all.
-	return &http.Cookie{Name: cookieName, Value: session, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode} //nolint:gosec // see above
+	return &http.Cookie{
+		Name: cookieName, Value: session, Path: g.base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
 }
 
 // knows reports whether a request has the cookie of the session.

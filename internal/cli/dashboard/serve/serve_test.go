@@ -145,7 +145,8 @@ func TestSession(t *testing.T) {
 		t.Fatalf("the token: %d", in.StatusCode)
 	}
 	c := in.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != h.guard.base || len(c.Path) < 20 || len(c.Value) < 40 || c.Domain != "" {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != h.guard.base || len(c.Path) < 20 || len(c.Value) < 40 ||
+		c.Domain != "" {
 		t.Errorf("the cookie is %+v", c)
 	}
 	if again := answer(h, give(token, nil)); again.StatusCode != http.StatusForbidden || len(again.Cookies()) != 0 {
@@ -246,7 +247,9 @@ func TestAttacks(t *testing.T) {
 func protected(t *testing.T, name string, h http.Header) {
 	t.Helper()
 	csp := h.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "script-src 'self';"} {
+	for _, want := range []string{
+		"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "script-src 'self';",
+	} {
 		if !strings.Contains(csp, want) {
 			t.Errorf("%s: the policy %q lacks %s", name, csp, want)
 		}
@@ -332,11 +335,14 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: %d, %.200s", path, code, page)
 		}
 	}
-	if page, code := body(h.guard.base + "clusters/default/nobody"); code != http.StatusNotFound || !strings.Contains(page, "no such cluster") {
+	page, code := body(h.guard.base + "clusters/default/nobody")
+	if code != http.StatusNotFound || !strings.Contains(page, "no such cluster") {
 		t.Errorf("of no cluster: %d, %s", code, page)
 	}
 	source.err = errors.New("dial tcp <b>refused</b>")
-	for _, path := range []string{h.guard.base, h.guard.base + "status.json", h.guard.base + "clusters/default/" + source.all[0].Key.Name + "/plan"} {
+	for _, path := range []string{
+		h.guard.base, h.guard.base + "status.json", h.guard.base + "clusters/default/" + source.all[0].Key.Name + "/plan",
+	} {
 		page, code := body(path)
 		if code != http.StatusBadGateway || !strings.Contains(page, "dial tcp &lt;b&gt;refused") {
 			t.Errorf("%s without an answer: %d, %s", path, code, page)
