@@ -44,7 +44,7 @@ type Standing struct {
 
 // Standing judges the cluster by what is said of it. The most urgent of several reasons counts. What is not known is never as wanted.
 func (c Cluster) Standing() Standing {
-	for _, of := range []func(Cluster) Standing{lost, broken, unseen, undecided, weak} {
+	for _, of := range []func(Cluster) Standing{lost, broken, unseen, Cluster.ForPerson, weak} {
 		if s := of(c); s.Why != "" {
 			return s
 		}
@@ -145,7 +145,8 @@ func unseen(c Cluster) Standing {
 	return Standing{}
 }
 
-func undecided(c Cluster) Standing {
+// ForPerson says what waits for a person; the zero value: nothing is reported that does.
+func (c Cluster) ForPerson() Standing {
 	for _, g := range c.groups() {
 		if a, found := advice.OfWait(g.next.Reason); g.next.Step == string(plan.Wait) && found && a.Ends.OnlyByPerson() {
 			return Standing{ForPerson, cmp.Or(g.next.Message, g.next.Reason)}

@@ -19,6 +19,20 @@ type Row struct {
 	Failed string
 }
 
+// standing is how urgently the cluster needs a person. That it was not looked at yet is less urgent than what it waits for.
+func (r Row) standing() report.Standing {
+	s := r.Standing()
+	if r.Looked.IsZero() && s.Level == report.Unknown {
+		if waits := r.ForPerson(); waits.Why != "" {
+			return waits
+		}
+	}
+	if r.Failed != "" && s.Level > report.Unknown {
+		return report.Standing{Level: report.Unknown, Why: r.Failed}
+	}
+	return s
+}
+
 // row is a Row with what it amounts to.
 type row struct {
 	Row
@@ -48,10 +62,7 @@ func Fleet(w io.Writer, f Frame, query string, all []Row) error {
 	page := fleet{Frame: f, Query: query, All: len(all)}
 	counts := map[report.Level]int{}
 	for _, r := range all {
-		s := r.Standing()
-		if r.Failed != "" && s.Level > report.Unknown {
-			s = report.Standing{Level: report.Unknown, Why: r.Failed}
-		}
+		s := r.standing()
 		counts[s.Level]++
 		if r.Looked.IsZero() {
 			page.Unseen++

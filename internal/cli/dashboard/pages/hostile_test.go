@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/dashboard/pages"
 	"github.com/quorate/quorate/internal/cli/dashboard/recorded"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 // hostile are texts that a page must show as they are, and not obey.
@@ -259,5 +260,39 @@ func BenchmarkFleet(b *testing.B) {
 		if err := pages.Fleet(&page, pages.Frame{Base: "/base/", Assets: "/assets/", Now: now}, "", rows); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestFleet: the most urgent clusters stand first, and a cluster that was not looked at yet shows what it is known to wait for.
+func TestFleet(t *testing.T) {
+	waits := report.Cluster{Namespace: "default", Name: "waits", ControlPlane: report.ControlPlane{
+		Name: "cp", Current: true, Next: report.Next{Step: "Wait", Reason: "ApprovalRequired", Message: "revision 7 waits"},
+	}, Etcd: report.Etcd{Managed: true, Why: "not looked at yet"}}
+	lost := waits
+	lost.Name, lost.ControlPlane.Next = "lost", report.Next{Step: "Wait", Reason: "QuorumLost", Message: "2 of 3 are silent"}
+	joins := waits
+	joins.Name, joins.ControlPlane.Next = "joins", report.Next{Step: "Wait", Reason: "Joining", Message: "2 machines join"}
+	members := []plan.Member{{ID: "a", Health: plan.Healthy, Machine: "m"}}
+	joins.Etcd = report.NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: members})
+	rows := []pages.Row{{Cluster: joins, Looked: now}, {Cluster: waits}, {Cluster: joins, Looked: now, Failed: "refused"}, {Cluster: lost}}
+	draw := func(query string) string {
+		return shown(drawn(t, func(b *bytes.Buffer) error { return pages.Fleet(b, pages.Frame{Now: now}, query, rows) }))
+	}
+	text, at := draw(""), -1
+	for _, want := range []string{
+		"4 of 4 not as wanted", "Quorum lost", "Quorum lost default/ lost", "2 of 3 are silent", "Unknown default/ joins",
+		"2 machines join refused", "Waits for a person default/ waits", "revision 7 waits", "Working default/ joins",
+	} {
+		next := strings.Index(text, want)
+		if next < at {
+			t.Errorf("%q does not follow: %s", want, text)
+		}
+		at = max(at, next)
+	}
+	if text := draw("person WAITS"); strings.Contains(text, "default/ lost") || !strings.Contains(text, "default/ waits") {
+		t.Errorf("filtered it says %s", text)
+	}
+	if text := draw("nobody"); !strings.Contains(text, "No cluster matches.") {
+		t.Errorf("without a match it says %s", text)
 	}
 }

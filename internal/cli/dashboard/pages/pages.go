@@ -79,28 +79,22 @@ func (f Frame) JSON() string {
 	switch {
 	case f.Name == "":
 		return f.Base + "status.json"
-	case f.Etcd:
+	case f.Etcd && (f.View == ViewRules || f.View == ViewHistory):
 		return f.Home() + "/" + f.View + ".json?etcd=true"
 	}
 	return f.Home() + "/" + f.View + ".json"
 }
 
-// Command is the command that prints the same.
+// Command is the command that prints the same of the cluster.
 func (f Frame) Command() string {
-	switch {
-	case f.Name == "":
-		return "quorate status -o json"
-	case f.Etcd && f.View != ViewPlan:
-		return "quorate " + f.command() + " " + f.named() + " --etcd -o json"
-	}
-	return "quorate " + f.command() + " " + f.named() + " -o json"
-}
-
-func (f Frame) command() string {
+	command := f.View
 	if f.View == ViewRules {
-		return "explain"
+		command = "explain"
 	}
-	return f.View
+	if f.Etcd && (f.View == ViewRules || f.View == ViewHistory) {
+		return "quorate " + command + " " + f.named() + " --etcd -o json"
+	}
+	return "quorate " + command + " " + f.named() + " -o json"
 }
 
 // named is how commands name the cluster.

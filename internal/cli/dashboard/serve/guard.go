@@ -62,25 +62,30 @@ func (g *guard) knows(r *http.Request) bool {
 
 // refuses returns the status code and the reason with which a request is refused before anything else is looked at; 0: it is not.
 func (g *guard) refuses(r *http.Request) (code int, why string) {
-	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
-	ours := slices.Contains(g.hosts, r.Host)
+	origin := r.Header.Get("Origin")
 	switch {
-	case !ours:
+	case !slices.Contains(g.hosts, r.Host):
 		// A name of somebody else's that resolves to loopback: DNS rebinding.
 		return http.StatusMisdirectedRequest, "this server does not have that name"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
 		return http.StatusMethodNotAllowed, "only GET and HEAD, and POST of the sign-in"
-	case origin != "" && origin != "http://"+r.Host:
+	case origin != "" && origin != "http://"+r.Host, fromElsewhere(r):
 		return http.StatusForbidden, "another site must not ask"
 	case r.Method == http.MethodPost && origin == "":
 		return http.StatusForbidden, "a form must say which site it is of"
-	case site == "" || site == "same-origin" || site == "none":
-		return 0, ""
-	case r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
-		r.Header.Get("Sec-Fetch-Dest") == "document":
-		return 0, "" // a link to the sign-in, which shows nothing
 	}
-	return http.StatusForbidden, "another site must not ask"
+	return 0, ""
+}
+
+// fromElsewhere reports whether the browser says that a page of another site, or of another port, made the request. It may link to the
+// sign-in, which shows nothing.
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none": // old browsers and programs do not say it; none: a person typed the address in
+		return false
+	}
+	return r.Method != http.MethodGet || r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+		r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // policy is the Content-Security-Policy of each answer: style, scripts, pictures and data from here alone, nothing inline, no frames.
