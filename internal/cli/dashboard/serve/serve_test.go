@@ -140,6 +140,17 @@ func TestSession(t *testing.T) {
 	if empty := answer(h, give("", nil)); empty.StatusCode != http.StatusForbidden {
 		t.Errorf("no token: %d", empty.StatusCode)
 	}
+	for _, origin := range []string{"", "null", "http://evil.example"} {
+		got := answer(h, give(token, func(r *http.Request) {
+			r.Header.Del("Origin")
+			if origin != "" {
+				r.Header.Set("Origin", origin)
+			}
+		}))
+		if got.StatusCode != http.StatusForbidden || len(got.Cookies()) != 0 {
+			t.Errorf("the token from the origin %q: %d", origin, got.StatusCode)
+		}
+	}
 	in := answer(h, give(token, nil))
 	if len(in.Cookies()) != 1 {
 		t.Fatalf("the token: %d", in.StatusCode)
