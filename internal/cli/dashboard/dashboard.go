@@ -44,8 +44,8 @@ func Command(i *command.Invocation) *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show all clusters in a browser: by risk, with quorum, next step, plan and history",
 		Long: `Serve pages for a browser on this host until interrupted. They show all clusters, the most urgent first. Of each they show the
-machines, the members of etcd and how many of them may fail, the next step with its reason and what ends a wait, backups and conditions,
-what every rule says, the plan, and what was done. The data are those of status, explain, plan and history.
+machines, the members of etcd and how many of them may fail. Then follow the next step with its reason and what ends a wait, backups and
+conditions. Other pages have what every rule says, the plan, and what was done. The data are those of status, explain, plan and history.
 
 The pages read with your kubeconfig and your rights, and change nothing. The address that is printed has a one-time token: it lets in one
 browser, once. Only this host can reach the pages.`,
@@ -168,8 +168,8 @@ func (a *app) open(ctx context.Context, address string) {
 	}()
 }
 
-// redirect writes a page that only this user can read and that leads to an address: the arguments of a program can be read by all users of
-// a host, and the address has the token.
+// redirect writes a page that only this user can read and that leads to an address. The address has the token, and all users of a host can
+// read the arguments of a program.
 func redirect(address string) (page string, remove func(), err error) {
 	folder, err := os.MkdirTemp("", "quorate-dashboard-")
 	if err != nil {

@@ -251,7 +251,7 @@ func (h *Handler) data(view string) http.HandlerFunc {
 			v, _, _, err = h.source.Cluster(r.Context(), key)
 		case pages.ViewRules:
 			e, failure := h.source.Explain(r.Context(), key, etcd)
-			e.Observed = nil // as the command leaves it out unless it is asked for
+			e.Observed = nil // as the command does without --observed
 			v, err = e, failure
 		case pages.ViewPlan:
 			v, err = h.source.Plans(r.Context(), key)
