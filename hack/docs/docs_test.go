@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/internal/cli/advice"
 )
 
 const root = "../.."
@@ -16,7 +18,7 @@ func TestAdvice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := readAdvice()
+	all, err := advice.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +30,7 @@ func TestAdvice(t *testing.T) {
 // TestGaps: what is missing on either side is told.
 func TestGaps(t *testing.T) {
 	sections := []section{{id: "one", reasons: []reason{{"Good", "well"}, {"Bare", ""}, {"Lone", "alone"}}}}
-	got := gaps(sections, advices{"one": {"Good": {Do: "nothing"}, "Bare": {Do: "look"}, "Gone": {Do: "look"}}, "two": nil})
+	got := gaps(sections, advice.All{"one": {"Good": {Do: "nothing"}, "Bare": {Do: "look"}, "Gone": {Do: "look"}}, "two": nil})
 	want := []string{
 		"one: Gone has an advice, and nothing gives that reason", "one: Lone has no advice",
 		"one: nothing says what Bare means", "two: there is no such section",

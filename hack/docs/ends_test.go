@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/quorate/quorate/internal/cli/advice"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -26,9 +27,9 @@ func TestEnds(t *testing.T) {
 		switch {
 		case (e.Open != "") != slices.Contains(open, word):
 			t.Errorf("%s: is it open? %q", word, e.Open)
-		case !e.byPerson() && e.Seen == "" && e.Open == "":
+		case !e.ByPerson() && e.Seen == "" && e.Open == "":
 			t.Errorf("%s: nothing ends it", word)
-		case waiting[word] && !e.byPerson() && e.Open == "":
+		case waiting[word] && !e.ByPerson() && e.Open == "":
 			t.Errorf("%s waits for a person, and names no choice, no command and no field", word)
 		case e.Seen == "" && (strings.HasPrefix(a.Do, "Nothing.") || strings.HasPrefix(a.Do, "Nothing: ")):
 			t.Errorf("%s: a person does nothing, and it does not end by itself", word)
@@ -79,13 +80,13 @@ func TestChoicesEnd(t *testing.T) {
 	}
 }
 
-func waitsOf(t *testing.T) map[string]advice {
+func waitsOf(t *testing.T) map[string]advice.Advice {
 	t.Helper()
-	all, err := readAdvice()
+	all, err := advice.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all["waits"]
+	return all[advice.Waits]
 }
 
 func readText(t *testing.T, path string) string {

@@ -1,6 +1,6 @@
 // Command docs writes the pages of docs that are made from the code: docs/troubleshooting.md, docs/reference, and in docs/compatibility.md
 // which test runs which version. It knows where in the sources reasons, fields, conditions and the declarations of tests are; what to do
-// about a reason is written by hand, in advice.yaml beside it.
+// about a reason is written by hand, in internal/cli/advice/advice.yaml.
 //
 // Usage: go run ./hack/docs [ROOT], where ROOT is the folder of the sources.
 package main
@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/quorate/quorate/internal/cli/advice"
 )
 
 // page is one file that is written.
@@ -50,7 +52,7 @@ func pages(root string) ([]page, error) {
 	if err != nil {
 		return nil, err
 	}
-	advice, err := readAdvice()
+	written, err := advice.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -59,5 +61,5 @@ func pages(root string) ([]page, error) {
 		return nil, err
 	}
 	compatibility, err := matrix(root)
-	return append(all, page{"docs/troubleshooting.md", troubleshooting(sections, advice)}, compatibility), err
+	return append(all, page{"docs/troubleshooting.md", troubleshooting(sections, written)}, compatibility), err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/internal/cli/advice"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -55,7 +56,7 @@ func distinct(all []reason) []reason {
 
 // waits are what the rules wait for, and what else a group tells without them: chores, and why it is not looked at.
 func waits(root string) (section, error) {
-	s := section{id: "waits", ends: true, title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a " +
+	s := section{id: advice.Waits, ends: true, title: "Control planes and etcd clusters", intro: "Of `status.plan.reason` on a " +
 		"KubeadmControlPlane, ControlPlane or EtcdCluster, of `quorate explain`, of " +
 		"events and of the label `reason` of metrics, while `status.plan.step` is `Wait`. What it waits for, with names and numbers, is the " +
 		"message beside it. The wait for the end of its own step has no event beside that of the step. " +
@@ -163,8 +164,8 @@ func (s *section) fromConstants(dir string, is func(constant) bool) error {
 
 // conditions are the reasons that Cluster API has a word for, and that Quorate writes.
 func conditions(root string) (section, error) {
-	s := section{id: "conditions", title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, EtcdCluster, or " +
-		"that these write on their Machines. The words are Cluster API's. " +
+	s := section{id: advice.Conditions, title: "Conditions", intro: "Of other conditions of a KubeadmControlPlane, ControlPlane, " +
+		"EtcdCluster, or that these write on their Machines. The words are Cluster API's. " +
 		"The condition's type says of what, its message which machine or member."}
 	known, err := upstreamConstants(root, "Reason")
 	if err != nil {

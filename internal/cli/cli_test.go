@@ -107,7 +107,7 @@ func TestBadInput(t *testing.T) {
 		{"history --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},
 		{"explain --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},
 		{"approve --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},
-		{"status --kubeconfig /nowhere/config", command.ExitUsage, "unknown flag: --kubeconfig"},
+		{"status --kubeconfig /nowhere/config", command.ExitFailed, "/nowhere/config: no such file"},
 		{"plan a b", command.ExitFailed, `"b" is one argument too many for "quorate plan"`},
 		{"plan --bogus", command.ExitFailed, `unknown flag: --bogus; see "quorate plan --help"`},
 		{"plan --replicas nine", command.ExitFailed, `invalid --replicas "nine": must be a whole number`},

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cluster/kubeconfig"
 	"github.com/quorate/quorate/internal/local/artifacts"
 	"github.com/quorate/quorate/internal/local/embed"
@@ -89,6 +90,16 @@ func (a *Invocation) IsOwnManagement() bool {
 	return a.Kubeconfig == "" && a.Context == "" && !a.asPlugin()
 }
 
+// SettlePlans drops from plans what is not known elsewhere: the manager of quorate up has an upgrader image for each version.
+func (a *Invocation) SettlePlans(plans []report.Plan) {
+	if !a.IsOwnManagement() {
+		return
+	}
+	for i := range plans {
+		plans[i].NotKnown = ""
+	}
+}
+
 // Connect makes a client of the management plane, without asking whether that runs.
 func (a *Invocation) Connect() (client.Client, error) {
 	config, err := embed.RESTConfig(a.State)
@@ -117,6 +128,14 @@ func (a *Invocation) Machines() (*sandbox.Host, error) {
 		return nil, err
 	}
 	return sandbox.Open(a.State, e.Network, e.NodeBinary)
+}
+
+// OwnMachines opens the machines of the environment, if Management is its management plane; nil: it is another one.
+func (a *Invocation) OwnMachines() (*sandbox.Host, error) {
+	if !a.IsOwnManagement() {
+		return nil, nil
+	}
+	return a.Machines()
 }
 
 // Clusters returns all clusters.

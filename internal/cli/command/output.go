@@ -43,16 +43,25 @@ func (f *Format) AddTo(cmd *cobra.Command) {
 
 // Data writes a value as JSON or YAML.
 func (a *Invocation) Data(f Format, v any) error {
+	text, err := Encode(f, v)
+	if err != nil {
+		return err
+	}
+	_, err = a.Out.Write(text)
+	return err
+}
+
+// Encode returns a value as JSON or YAML, with one line break at its end.
+func Encode(f Format, v any) ([]byte, error) {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	raw = escaped(raw)
 	if err == nil && f == "yaml" {
 		raw, err = yaml.JSONToYAML(raw)
 	}
 	if err != nil {
-		return fmt.Errorf("encoding the result: %w", err)
+		return nil, fmt.Errorf("encoding the result: %w", err)
 	}
-	_, err = fmt.Fprintln(a.Out, strings.TrimRight(string(raw), "\n"))
-	return err
+	return append(bytes.TrimRight(raw, "\n"), '\n'), nil
 }
 
 // escaped writes the control characters that JSON's encoder leaves as they are: terminals act on them.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,7 +133,6 @@ func (o *Objects) readEtcdClusters(ctx context.Context, c client.Reader) error {
 			o.EtcdClusters = append(o.EtcdClusters, viewOf(kind, object))
 		}
 	}
-	slices.SortFunc(o.EtcdClusters, func(a, b *Group) int { return strings.Compare(a.Key.Name, b.Key.Name) })
 	return nil
 }
 

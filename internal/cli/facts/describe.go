@@ -24,7 +24,7 @@ type Seen struct {
 	Objects *Objects
 	// View is what the cluster itself says.
 	View workload.View
-	// Sandboxes are the host's machines by name.
+	// Sandboxes are the host's machines by name; nil: the machines are not this host's.
 	Sandboxes map[string]sandbox.Status
 	// Observed are the facts for the next decision; nil: they were not read.
 	Observed *plan.Observed
@@ -71,6 +71,8 @@ func (s Seen) etcdCluster(e *Group) report.EtcdCluster {
 		Current:  e.ObservedGeneration == e.Generation,
 		Next:     e.Next,
 		Recovery: aged(e.Recovery),
+
+		Conditions: conditionsOf(e),
 	}
 	if observed := s.EtcdObserved[e.Key.Name]; observed != nil {
 		out.Etcd = report.NewEtcd(observed.Etcd)
@@ -104,11 +106,22 @@ func (s Seen) controlPlane() report.ControlPlane {
 		out.Next = cp.Next
 	}
 	out.CertificateExpiry = s.certificateExpiry()
-	out.Recovery = aged(cp.Recovery)
+	out.Recovery, out.Conditions = aged(cp.Recovery), conditionsOf(cp)
 	for i := range s.Objects.Machines {
 		if m := &s.Objects.Machines[i]; machine.IsControlPlane(m) {
 			out.Machines = append(out.Machines, s.machine(m))
 		}
+	}
+	return out
+}
+
+// conditionsOf are the conditions of a group's status.
+func conditionsOf(g *Group) []report.Condition {
+	var out []report.Condition
+	for _, c := range g.Conditions {
+		out = append(out, report.Condition{
+			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time,
+		})
 	}
 	return out
 }
@@ -245,6 +258,11 @@ func (s Seen) incomplete(of *clusterv1.Machine) string {
 // addSandbox adds what the host knows of the machine.
 func (s Seen) addSandbox(f *report.Facts, m *clusterv1.Machine) {
 	box, found := s.Sandboxes[m.Name]
+	if s.Sandboxes == nil {
+		// How far a machine elsewhere is between its infrastructure and its Node is not known.
+		f.Infrastructure, f.Running, f.Bootstrap = meta.IsStatusConditionTrue(m.Status.Conditions,
+			clusterv1.MachineInfrastructureReadyCondition), true, true
+	}
 	if !found {
 		f.InfrastructureWhy = message(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 		return

@@ -118,13 +118,7 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey) (*Objects,
 		return nil, fmt.Errorf("listing the Machines of cluster %s: %w", key, err)
 	}
 	o.Deployments, o.Machines = deployments.Items, machines.Items
-	slices.SortFunc(o.Deployments, func(a, b clusterv1.MachineDeployment) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(o.Machines, func(a, b clusterv1.Machine) int {
-		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+	o.sort()
 	return o, nil
 }
 
@@ -143,6 +137,7 @@ func readGroups(ctx context.Context, c client.Reader, key client.ObjectKey) (*Ob
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
+	o.sort()
 	return o, nil
 }
 
@@ -203,16 +198,18 @@ func Look(ctx context.Context, c client.Reader, key client.ObjectKey) (workload.
 	return view, nil
 }
 
-// See reads everything about a cluster but what the next decision depends on.
+// See reads everything about a cluster but what the next decision depends on. Without a host its machines are not this host's.
 // A cluster that does not answer is no error; no cluster is ErrNoCluster.
 func See(ctx context.Context, c client.Reader, h *sandbox.Host, key client.ObjectKey) (Seen, error) {
 	objects, err := Read(ctx, c, key)
 	if err != nil {
 		return Seen{}, err
 	}
-	boxes, err := Sandboxes(h)
-	if err != nil {
-		return Seen{}, err
+	var boxes map[string]sandbox.Status
+	if h != nil {
+		if boxes, err = Sandboxes(h); err != nil {
+			return Seen{}, err
+		}
 	}
 	view, err := Look(ctx, c, key)
 	if err != nil {

@@ -28,3 +28,20 @@ func historyOf(ctx context.Context, c client.Reader, key client.ObjectKey, of *G
 	}
 	return report.NewHistory(key.Name, Title(of), found.Data), nil
 }
+
+// Histories are those of all groups of a cluster that was read: its control plane, and its etcd clusters on machines of their own.
+func Histories(ctx context.Context, c client.Reader, key client.ObjectKey, o *Objects) ([]report.History, error) {
+	groups := o.EtcdClusters
+	if o.ControlPlane != nil {
+		groups = append([]*Group{o.ControlPlane}, groups...)
+	}
+	all := make([]report.History, 0, len(groups))
+	for _, of := range groups {
+		h, err := historyOf(ctx, c, key, of)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}

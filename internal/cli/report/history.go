@@ -55,7 +55,7 @@ func (h History) Table(in *time.Location) []screen.Line {
 func entryCells(e history.Entry) []screen.Span {
 	switch {
 	case e.Change != nil:
-		return []screen.Span{{Text: changeText(*e.Change, e.Count), Colour: screen.Doubt}}
+		return []screen.Span{{Text: ChangeText(*e.Change, e.Count), Colour: screen.Doubt}}
 	case e.Approval != nil && e.Approval.Decision != "":
 		return []screen.Span{{Text: e.Approval.Decision + " decided by " + e.Approval.By, Colour: screen.Doubt}}
 	case e.Approval != nil:
@@ -93,8 +93,8 @@ func tookText(e history.Entry) string {
 	}
 }
 
-// changeText says who changed what, how often in a row.
-func changeText(c history.Change, count int) string {
+// ChangeText says who changed what, how often in a row.
+func ChangeText(c history.Change, count int) string {
 	text := "spec changed"
 	if c.Created {
 		text = "created"

@@ -98,18 +98,18 @@ func (p Plan) changesMachines() bool {
 
 // Lines draws what becomes of each machine, the steps in their order, and how it ends.
 func (p Plan) Lines() []screen.Line {
-	lines := []screen.Line{{{Text: p.Group, Colour: screen.Strong}, {Text: ": " + p.summary()}}}
+	lines := []screen.Line{{{Text: p.Group, Colour: screen.Strong}, {Text: ": " + p.Summary()}}}
 	if len(p.Machines) > 0 {
 		lines = append(append(lines, screen.Line{}), screen.Columns(p.machineRows())...)
 	}
 	if len(p.Steps) > 0 {
 		lines = append(append(lines, screen.Line{}), screen.Columns(p.stepRows())...)
 	}
-	return append(append(lines, screen.Line{}), p.ending()...)
+	return append(append(lines, screen.Line{}), p.Ending()...)
 }
 
-// summary counts what becomes of machines.
-func (p Plan) summary() string {
+// Summary counts what becomes of machines.
+func (p Plan) Summary() string {
 	counts := map[forecast.Fate]int{}
 	for _, m := range p.Machines {
 		counts[m.Fate]++
@@ -150,13 +150,13 @@ func (p Plan) stepRows() [][]screen.Span {
 	rows := [][]screen.Span{heads("ABOUT", "STEP", "THEN", "WHY")}
 	for _, s := range p.Steps {
 		rows = append(rows, []screen.Span{{Text: "+" + s.At.String(), Colour: screen.Faint}, {Text: s.Step.String(), Colour: screen.Strong},
-			{Text: strengthText(s.After)}, {Text: heldText(s) + s.Message}})
+			{Text: StrengthText(s.After)}, {Text: HeldText(s) + s.Message}})
 	}
 	return rows
 }
 
-// heldText says how long a step was held by the limit of replacements or by windows; empty: it was not.
-func heldText(s forecast.Step) string {
+// HeldText says how long a step was held by the limit of replacements or by windows; empty: it was not.
+func HeldText(s forecast.Step) string {
 	if s.Held == 0 {
 		return ""
 	}
@@ -166,8 +166,8 @@ func heldText(s forecast.Step) string {
 	return "held for " + s.Held.String() + ", as many as may be in 24 h were replaced; "
 }
 
-// strengthText says how a group stands: "4 machines, 3 voters, 1 may fail".
-func strengthText(s forecast.Strength) string {
+// StrengthText says how a group stands: "4 machines, 3 voters, 1 may fail".
+func StrengthText(s forecast.Strength) string {
 	text := count(s.Machines, "machine")
 	switch {
 	case s.Voters == 0:
@@ -178,8 +178,8 @@ func strengthText(s forecast.Strength) string {
 	return text + fmt.Sprintf(", %s, %d may fail", count(s.Voters, "voter"), s.Spare)
 }
 
-// ending says how it ends, and how strong the group is meanwhile.
-func (p Plan) ending() []screen.Line {
+// Ending says how it ends, and how strong the group is meanwhile.
+func (p Plan) Ending() []screen.Line {
 	var lines []screen.Line
 	if len(p.Steps) > 0 {
 		lines = append(lines, screen.Text(fmt.Sprintf("%s, about %s; at most %s%s", count(len(p.Steps), "step"), p.Duration,
@@ -257,7 +257,7 @@ func Plans(all []Plan, brief bool) []screen.Line {
 			if !p.Done() {
 				end = p.End.Reason + ": " + p.End.Message
 			}
-			rows = append(rows, []screen.Span{{Text: p.Namespace + "/" + p.Cluster}, {Text: p.Group}, {Text: p.summary()},
+			rows = append(rows, []screen.Span{{Text: p.Namespace + "/" + p.Cluster}, {Text: p.Group}, {Text: p.Summary()},
 				{Text: fmt.Sprint(len(p.Steps))}, {Text: end}})
 		}
 		return screen.Columns(rows)

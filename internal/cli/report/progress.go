@@ -14,7 +14,7 @@ func (c Cluster) Progress(now time.Time) []screen.Row {
 	machines := c.Machines()
 	cells := make([][]screen.Span, 0, len(machines))
 	for _, m := range machines {
-		cells = append(cells, []screen.Span{{Text: "  " + m.Name}, {Text: dash(m.Domain)}, m.state()})
+		cells = append(cells, []screen.Span{{Text: "  " + m.Name}, {Text: dash(m.Domain)}, m.State()})
 	}
 	for i, l := range screen.Columns(cells) {
 		row := screen.Row{Key: "machine " + machines[i].Name, Line: l}
@@ -43,7 +43,7 @@ func (c Cluster) nextLine() screen.Line {
 	if text, known := next.wait(); known {
 		return screen.Line{name, {Text: ": " + text, Colour: screen.Doubt}}
 	}
-	span := next.span()
+	span := next.Span()
 	span.Text = shorten(span.Text, longestNext)
 	return screen.Line{name, {Text: ": "}, span}
 }

@@ -26,8 +26,8 @@ type Recovery struct {
 	Wanted bool `json:"-"`
 }
 
-// lines says from what the etcd can be recovered.
-func (r Recovery) lines() []screen.Line {
+// Lines says from what the etcd can be recovered.
+func (r Recovery) Lines() []screen.Line {
 	if !r.Wanted {
 		return nil
 	}

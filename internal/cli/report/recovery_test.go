@@ -21,7 +21,7 @@ func TestRecovery(t *testing.T) {
 			Age: 3*time.Hour + 59*time.Minute, Reason: "Overdue", Message: "it is older than two intervals"},
 	} {
 		var got []string
-		for _, l := range r.lines() {
+		for _, l := range r.Lines() {
 			got = append(got, l.String())
 		}
 		if strings.Join(got, "\n") != want {

@@ -50,6 +50,19 @@ type ControlPlane struct {
 	// Recovery is from which backup its etcd can be recovered; zero: none is taken, or the etcd is elsewhere.
 	Recovery Recovery  `json:"recovery,omitzero"`
 	Machines []Machine `json:"machines,omitempty"`
+	// Conditions are those of its status, in its order.
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// Condition is one condition of an object's status.
+type Condition struct {
+	Type string `json:"type"`
+	// Status is True, False or Unknown.
+	Status  string `json:"status"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Since is when Status became what it is.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Inactive reports whether the control plane tells its next step without taking it, until a person activates it.
@@ -87,6 +100,8 @@ type EtcdCluster struct {
 	Etcd     Etcd      `json:"etcd,omitzero"`
 	// Recovery is from which backup it can be recovered; zero: none is taken.
 	Recovery Recovery `json:"recovery,omitzero"`
+	// Conditions are those of its status, in its order.
+	Conditions []Condition `json:"conditions,omitempty"`
 }
 
 // Workers are the machines of one MachineDeployment, or, without a name, of none, or of one etcd cluster that is not known here.
@@ -242,7 +257,7 @@ func (cp ControlPlane) unsettled() []string {
 		missing = append(missing, "the machines of "+cp.Name+" are not up to date yet")
 	}
 	if next := cp.Next; next.Step != "" && next.Step != string(plan.Nothing) {
-		missing = append(missing, cp.Name+" is not at rest: "+shorten(next.span().Text, longestNext))
+		missing = append(missing, cp.Name+" is not at rest: "+shorten(next.Span().Text, longestNext))
 	}
 	return missing
 }
@@ -254,7 +269,7 @@ func (e EtcdCluster) missing() []string {
 	}
 	missing := missingMachines(e.Name, e.Replicas, e.Machines)
 	if e.Next.Step != "" && e.Next.Step != string(plan.Nothing) {
-		missing = append(missing, e.Name+" is not at rest: "+shorten(e.Next.span().Text, longestNext))
+		missing = append(missing, e.Name+" is not at rest: "+shorten(e.Next.Span().Text, longestNext))
 	}
 	return missing
 }

@@ -80,19 +80,19 @@ func (c Cluster) controlPlaneBranch() []screen.Line {
 	if cp.Version != "" {
 		head += cp.Version + "  "
 	}
-	lines := []screen.Line{{{Text: head}, readiness(cp.Machines, cp.Replicas)}}
+	lines := []screen.Line{{{Text: head}, Readiness(cp.Machines, cp.Replicas)}}
 	if cp.Next.Step != "" {
-		lines = append(lines, screen.Line{{Text: "next  "}, cp.Next.span()})
+		lines = append(lines, screen.Line{{Text: "next  "}, cp.Next.Span()})
 	}
 	if !cp.CertificateExpiry.Date.IsZero() {
-		lines = append(lines, screen.Line{{Text: "certificates  "}, cp.CertificateExpiry.span()})
+		lines = append(lines, screen.Line{{Text: "certificates  "}, cp.CertificateExpiry.Span()})
 	}
-	lines = append(lines, cp.Recovery.lines()...)
+	lines = append(lines, cp.Recovery.Lines()...)
 	return append(lines, machineLines(cp.Machines)...)
 }
 
-// span is when the first certificate expires, and whose it is.
-func (e CertificateExpiry) span() screen.Span {
+// Span is when the first certificate expires, and whose it is.
+func (e CertificateExpiry) Span() screen.Span {
 	what := e.Date.UTC().Format(time.DateOnly) + " (" + e.Component + " on " + e.Machine + ")"
 	switch {
 	case e.Past:
@@ -103,8 +103,8 @@ func (e CertificateExpiry) span() screen.Span {
 	return screen.Span{Text: "the first expires " + what, Colour: screen.Faint}
 }
 
-// span is the next step and why.
-func (n Next) span() screen.Span {
+// Span is the next step and why.
+func (n Next) Span() screen.Span {
 	s := screen.Span{Text: n.Step}
 	switch n.Step {
 	case string(plan.Nothing):
@@ -119,11 +119,11 @@ func (n Next) span() screen.Span {
 }
 
 func (e EtcdCluster) branch() []screen.Line {
-	lines := []screen.Line{{{Text: "etcd cluster " + e.Name + "  " + e.Version + "  "}, readiness(e.Machines, e.Replicas)}}
+	lines := []screen.Line{{{Text: "etcd cluster " + e.Name + "  " + e.Version + "  "}, Readiness(e.Machines, e.Replicas)}}
 	if e.Next.Step != "" {
-		lines = append(lines, screen.Line{{Text: "next  "}, e.Next.span()})
+		lines = append(lines, screen.Line{{Text: "next  "}, e.Next.Span()})
 	}
-	lines = append(lines, e.Recovery.lines()...)
+	lines = append(lines, e.Recovery.Lines()...)
 	return append(lines, machineLines(e.Machines)...)
 }
 
@@ -133,12 +133,13 @@ func (w Workers) branch() []screen.Line {
 		head = screen.Line{{Text: "machines of etcd cluster " + w.EtcdCluster}}
 	}
 	if w.Name != "" {
-		head = screen.Line{{Text: "workers " + w.Name + "  " + w.Version + "  "}, readiness(w.Machines, w.Replicas)}
+		head = screen.Line{{Text: "workers " + w.Name + "  " + w.Version + "  "}, Readiness(w.Machines, w.Replicas)}
 	}
 	return append([]screen.Line{head}, machineLines(w.Machines)...)
 }
 
-func readiness(machines []Machine, wanted int) screen.Span {
+// Readiness says how many machines are ready of those that are wanted.
+func Readiness(machines []Machine, wanted int) screen.Span {
 	ready := Ready(machines)
 	s := screen.Span{Text: fmt.Sprintf("%d of %d ready", ready, wanted), Colour: screen.Good}
 	if len(machines) > wanted {
@@ -154,7 +155,7 @@ func machineLines(machines []Machine) []screen.Line {
 	rows := make([][]screen.Span, 0, len(machines))
 	for _, m := range machines {
 		rows = append(rows, []screen.Span{
-			{Text: m.Name}, {Text: dash(m.Domain)}, {Text: dash(m.Address), Colour: screen.Faint}, m.state(),
+			{Text: m.Name}, {Text: dash(m.Domain)}, {Text: dash(m.Address), Colour: screen.Faint}, m.State(),
 		})
 	}
 	return stems(screen.Columns(rows))
@@ -169,8 +170,8 @@ func stems(lines []screen.Line) []screen.Line {
 	return nest(branches)
 }
 
-// state is what a machine waits for, or that it is ready.
-func (m Machine) state() screen.Span {
+// State is what a machine waits for, or that it is ready.
+func (m Machine) State() screen.Span {
 	switch {
 	case m.Failed:
 		return screen.Span{Text: "failed: " + m.Waiting, Colour: screen.Bad}
@@ -185,9 +186,9 @@ func (m Machine) state() screen.Span {
 }
 
 func (e Etcd) branch() []screen.Line {
-	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: e.colour()}}}
+	lines := []screen.Line{{{Text: "etcd  "}, {Text: e.Sentence(), Colour: e.Colour()}}}
 	rows := make([][]screen.Span, 0, len(e.Members))
-	assessed := plan.Assess(plan.Observed{Etcd: plan.Etcd{Members: e.Members}}).Members
+	states := e.MemberStates()
 	for i, m := range e.Members {
 		leader, role := " ", "voter"
 		if m.Leader {
@@ -197,14 +198,14 @@ func (e Etcd) branch() []screen.Line {
 			role = "learner"
 		}
 		rows = append(rows, []screen.Span{
-			{Text: leader + " " + memberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, health(assessed[i]),
+			{Text: leader + " " + MemberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, states[i],
 		})
 	}
 	return append(lines, stems(screen.Columns(rows))...)
 }
 
-// colour is that of the sentence about etcd.
-func (e Etcd) colour() screen.Colour {
+// Colour is that of the sentence about etcd.
+func (e Etcd) Colour() screen.Colour {
 	switch {
 	case e.Known && e.CanStand < 0:
 		return screen.Bad
@@ -214,7 +215,8 @@ func (e Etcd) colour() screen.Colour {
 	return screen.Good
 }
 
-func memberName(m plan.Member) string {
+// MemberName is what people call a member of etcd.
+func MemberName(m plan.Member) string {
 	if m.Name != "" {
 		return m.Name
 	}
@@ -222,6 +224,15 @@ func memberName(m plan.Member) string {
 		return "(" + m.Machine + ", not started)"
 	}
 	return "(not started)"
+}
+
+// MemberStates says of each member how it is, in their order.
+func (e Etcd) MemberStates() []screen.Span {
+	states := make([]screen.Span, 0, len(e.Members))
+	for _, m := range plan.Assess(plan.Observed{Etcd: plan.Etcd{Members: e.Members}}).Members {
+		states = append(states, health(m))
+	}
+	return states
 }
 
 func health(m plan.MemberAssessment) screen.Span {

@@ -138,11 +138,7 @@ func (a *app) plan(ctx context.Context, f planFlags, args []string) error {
 	if err != nil && len(plans) == 0 {
 		return err
 	}
-	if a.IsOwnManagement() { // the manager of quorate up has an upgrader image for each version
-		for i := range plans {
-			plans[i].NotKnown = ""
-		}
-	}
+	a.SettlePlans(plans)
 	if f.output == "table" {
 		a.NewScreen().Show(report.Plans(plans, f.all))
 	} else if err := a.Data(f.output, plans); err != nil {

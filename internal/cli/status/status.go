@@ -1,6 +1,6 @@
 // Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, how they will
-// be, `quorate plan`, what was done, `quorate history`, what they were made from, `quorate export`, and from what they can be
-// recovered, `quorate backup`.
+// be, `quorate plan`, what was done, `quorate history`, all of that in a browser, `quorate dashboard`, what they were made from,
+// `quorate export`, and from what they can be recovered, `quorate backup`.
 package status
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/backups"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/dashboard"
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/recovery"
@@ -23,12 +24,13 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate export` and `quorate backup`.
+// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate dashboard`, `quorate export` and
+// `quorate backup`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
 	return []*cobra.Command{
-		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i), recovery.Command(i),
-		recovery.RestoreCommand(i),
+		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), export.Command(i),
+		backups.Command(i), recovery.Command(i), recovery.RestoreCommand(i),
 	}
 }
 
@@ -43,7 +45,8 @@ what it waits for. Then follow the members of etcd (^ marks the leader) with how
 Without a name, all clusters are shown.`,
 		Example: `  quorate status
   quorate status demo --watch
-  quorate status demo -o json | jq .etcd.canStand`,
+  quorate status demo -o json | jq .etcd.canStand
+  quorate status demo --context management                  # in a management cluster of your own`,
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -61,6 +64,7 @@ Without a name, all clusters are shown.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "redraw it until interrupted")
+	a.AddManagementTo(cmd)
 	output.AddTo(cmd)
 	return cmd
 }
@@ -71,7 +75,7 @@ func (a *app) readStatus(ctx context.Context, args []string) ([]report.Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.Machines()
+	h, err := a.OwnMachines()
 	if err != nil {
 		return nil, err
 	}
