@@ -28,7 +28,7 @@ func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
 	return []*cobra.Command{
 		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i), recovery.Command(i),
-		recovery.RestoreCommand(i),
+		recovery.RestoreCommand(i), recovery.HibernateCommand(i), recovery.WakeCommand(i),
 	}
 }
 

@@ -64,7 +64,9 @@ func (h Hibernation) StoreRef() controlplanev1.BackupStoreReference {
 }
 
 // WakeName is the name of the recovery by which a group wakes.
-func (h Hibernation) WakeName(group client.Object) string { return group.GetName() + "-wake-" + h.Backup }
+func (h Hibernation) WakeName(group client.Object) string {
+	return group.GetName() + "-wake-" + h.Backup
+}
 
 // WakeIdentityName is the name of the secret with the age identity that decrypts the backup of a group that wakes.
 func WakeIdentityName(group client.Object) string { return group.GetName() + "-wake-identity" }

@@ -26,14 +26,14 @@ const verifyAge = 24 * time.Hour
 
 // look is one look at a group's backups.
 type look struct {
-	object    observe.Object
-	cluster   *clusterv1.Cluster
-	spec      *controlplanev1.BackupSpec
+	object  observe.Object
+	cluster *clusterv1.Cluster
+	spec    *controlplanev1.BackupSpec
 	// hibernates: no machine of the group is to run.
 	hibernates bool
-	timetable backup.Timetable
-	known     *known
-	catalog   clusterbackup.Catalog
+	timetable  backup.Timetable
+	known      *known
+	catalog    clusterbackup.Catalog
 	// entries are the backups that are in the store, and changed those of which it has old versions only, the newest of them.
 	entries, changed []*clusterbackup.Entry
 	// failed is why nothing could be looked at, and reason that in one word; nil: it could.
