@@ -39,7 +39,7 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards,
+	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards, hibernationGuards,
 		factGuards)
 	for _, g := range kinds {
 		all = append(all,
