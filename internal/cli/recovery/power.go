@@ -181,7 +181,7 @@ func (a *app) followPower(ctx context.Context, c client.Client, key client.Objec
 		case state == controlplanev1.PowerHibernated && h.IsAsleep() && p.Reason == "Hibernated":
 			s.Printf("hibernated after %s; quorate wake makes it run again", time.Since(began).Round(100*time.Millisecond))
 			return nil
-		case state == controlplanev1.PowerRunning && h == observe.Hibernation{}:
+		case state == controlplanev1.PowerRunning && h.IsNone():
 			s.Printf("awake after %s; see quorate status", time.Since(began).Round(100*time.Millisecond))
 			return a.takeIdentity(ctx, c, kcp)
 		}

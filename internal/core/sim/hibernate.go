@@ -77,6 +77,8 @@ type power struct {
 	scaled bool
 	going  time.Time
 	away   time.Time
+	// machines are those that were let go.
+	machines []string
 	// changes counts those of the group's object, and saw how many the controller saw.
 	changes, saw int
 	// slept counts how often all machines were gone, woke how often the group served again, and cancelled how often it never went.
@@ -163,6 +165,10 @@ func (z sleeper) do(s plan.Step) error {
 		p.noted, p.scaled = plan.Power{Requested: now}, true
 	case plan.Hibernate:
 		p.noted.Backup, p.noted.Taken, p.noted.Since = w.archive.noted.Name, w.archive.noted.Taken, now
+		p.machines = nil
+		for _, h := range w.hosts {
+			p.machines = append(p.machines, h.name)
+		}
 	case plan.Wake:
 		return z.wake()
 	default:
@@ -184,8 +190,11 @@ func (z sleeper) wake() error {
 	}
 	a.made++
 	x := &recovery{id: a.made, made: w.now, fencing: map[string]time.Time{}, wake: true, backup: w.power.noted.Backup}
+	x.giveUp = slices.Clone(w.power.machines)
 	for _, h := range w.hosts {
-		x.giveUp = append(x.giveUp, h.name)
+		if !slices.Contains(x.giveUp, h.name) {
+			x.giveUp = append(x.giveUp, h.name)
+		}
 	}
 	a.all = append(a.all, x)
 	w.tell("recovery r%d is to wake the group from %s", x.id, x.backup)

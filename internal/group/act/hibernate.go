@@ -39,6 +39,7 @@ func (t hibernation) do(ctx context.Context, step plan.Step) error {
 	case plan.Hibernate:
 		h, b := t.Hibernation, t.Facts.Group.Backup
 		h.Backup, h.Taken, h.Since, h.Store = b.Name, b.Taken.UTC(), now, observe.StoreOf(t.Spec.Backup.StoreRef)
+		h.Machines = t.machineNames()
 		return t.note(ctx, h)
 	case plan.Wake:
 		return t.wake(ctx)
@@ -65,7 +66,17 @@ func (t hibernation) noteWoken(ctx context.Context) error {
 	return t.note(ctx, h)
 }
 
-// wake asks for the recovery by which the group wakes. A machine whose infrastructure is not gone yet is given up by it.
+// machineNames are the names of the group's machines.
+func (t hibernation) machineNames() []string {
+	var names []string
+	for _, m := range t.Objects() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// wake asks for the recovery by which the group wakes. It gives up the machines that were let go: the infrastructure of one may not be gone,
+// and their Nodes are in the backup.
 func (t hibernation) wake(ctx context.Context) error {
 	h := t.Hibernation
 	r := &backupv1alpha1.EtcdRecovery{
@@ -75,9 +86,7 @@ func (t hibernation) wake(ctx context.Context) error {
 		},
 		Spec: backupv1alpha1.EtcdRecoverySpec{ClusterName: t.Cluster.Name, Backup: h.Backup, StoreRef: h.StoreRef()},
 	}
-	for _, m := range t.Objects() {
-		r.Spec.GiveUp = append(r.Spec.GiveUp, m.Name)
-	}
+	r.Spec.GiveUp = slices.Compact(slices.Sorted(slices.Values(slices.Concat(h.Machines, t.machineNames()))))
 	if b := t.Spec.Backup; b != nil && len(b.Encryption.Recipients) > 0 {
 		r.Spec.IdentitySecretRef.Name = observe.WakeIdentityName(t.Object)
 	}

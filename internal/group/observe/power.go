@@ -28,6 +28,8 @@ type Hibernation struct {
 	Store  string    `json:"store,omitempty"`
 	Taken  time.Time `json:"taken,omitzero"`
 	Since  time.Time `json:"since,omitzero"`
+	// Machines are those that were let go. Their Nodes are in the backup, and are deleted when the group has woken.
+	Machines []string `json:"machines,omitempty"`
 	// Woken: the group serves from the backup again.
 	Woken bool `json:"woken,omitempty"`
 }
@@ -56,6 +58,9 @@ func (h Hibernation) String() string {
 
 // IsAsleep reports whether machines go, or are gone.
 func (h Hibernation) IsAsleep() bool { return h.Backup != "" && !h.Woken }
+
+// IsNone reports whether no hibernation is noted.
+func (h Hibernation) IsNone() bool { return h.Requested.IsZero() && h.Backup == "" && !h.Woken }
 
 // StoreRef names the store of the backup as a spec does.
 func (h Hibernation) StoreRef() controlplanev1.BackupStoreReference {

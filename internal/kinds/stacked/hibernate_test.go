@@ -2,6 +2,9 @@ package stacked
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,17 +136,17 @@ func hibernatesAndWakes(t *testing.T, w *world) {
 	if p := w.settle(); p.Reason != "Hibernated" {
 		t.Fatalf("a day later: %+v", p)
 	}
-	wakes(t, w)
+	wakes(t, w, old)
 }
 
 // wakes has the hibernated control plane run again.
-func wakes(t *testing.T, w *world) {
+func wakes(t *testing.T, w *world, old []string) {
 	w.power(controlplanev1.PowerRunning)
 	if p := w.settle(); p.Reason != "Waking" {
 		t.Fatalf("to run again: %+v", p)
 	}
 	r := w.seeksSeed()
-	if r.Spec.Backup != sleepBackup || r.Spec.StoreRef.Name != "bucket" || len(r.Spec.GiveUp) != 0 || r.Spec.ClusterName != "demo" {
+	if r.Spec.Backup != sleepBackup || r.Spec.StoreRef.Name != "bucket" || !slices.Equal(r.Spec.GiveUp, old) || r.Spec.ClusterName != "demo" {
 		t.Errorf("the recovery is %+v", r.Spec)
 	}
 	if p := w.settle(); p.Reason != "RecoverySeeding" || len(w.machines()) != 1 {
@@ -155,6 +158,9 @@ func wakes(t *testing.T, w *world) {
 	time.Sleep(time.Minute)
 	if p := w.settle(); p.Reason != "Joining" || len(w.machines()) != 3 {
 		t.Fatalf("when it serves: %+v, %v", p, w.machineNames())
+	}
+	if !slices.Equal(w.droppedNodes, old) {
+		t.Errorf("the Nodes of %v were deleted, want those of %v", w.droppedNodes, old)
 	}
 	if now, kept := w.deployment(); now != 0 || kept != "3" {
 		t.Errorf("before the control plane is whole the MachineDeployment has %d replicas, %q are kept", now, kept)
@@ -207,4 +213,124 @@ func TestHibernationCancelled(t *testing.T) {
 			t.Errorf("the annotation is %q", text)
 		}
 	})
+}
+
+// TestHibernationOfTopology: of a MachineDeployment whose number the Cluster's topology names, that number is scaled, because Cluster API
+// would undo another; of one without a number, its own. Numbers that somebody set meanwhile stay.
+func TestHibernationOfTopology(t *testing.T) {
+	rest := start(t, 3)
+	synctest.Test(t, func(t *testing.T) {
+		w := rest.world(t)
+		w.hibernatable()
+		w.hasTopology()
+		w.power(controlplanev1.PowerHibernated)
+		w.settle()
+		wants := func(when string, want ...string) {
+			t.Helper()
+			if got := w.numbers(); !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		wants("hibernating", "a=0 b=nil c=0", "a=2", "demo-a 2 []", "demo-b 0 [4]", "demo-c 0 []", "demo-md-0 0 [3]")
+		w.changesCluster(func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[2].Replicas = ptr.To[int32](7) })
+		w.settle()
+		wants("one is scaled up meanwhile", "a=0 b=nil c=0", "a=2,c=7", "demo-a 2 []", "demo-b 0 [4]", "demo-c 0 []", "demo-md-0 0 [3]")
+		w.changesCluster(func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[2].Replicas = ptr.To[int32](5) })
+		w.power(controlplanev1.PowerRunning)
+		w.settle()
+		wants("running", "a=2 b=nil c=5", "", "demo-a 2 []", "demo-b 4 []", "demo-c 0 []", "demo-md-0 3 []")
+	})
+}
+
+// hasTopology gives the cluster a topology with three MachineDeployments: a and c with numbers, b without.
+func (w *world) hasTopology() {
+	w.t.Helper()
+	w.changesCluster(func(c *clusterv1.Cluster) {
+		c.Spec.Topology.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{
+			{Name: "a", Replicas: ptr.To[int32](2)}, {Name: "b"}, {Name: "c", Replicas: ptr.To[int32](0)},
+		}
+	})
+	for name, replicas := range map[string]int32{"a": 2, "b": 4, "c": 0} {
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-" + name, Labels: map[string]string{
+			clusterv1.ClusterNameLabel: clusterKey.Name, clusterv1.ClusterTopologyMachineDeploymentNameLabel: name,
+		}}}
+		md.Spec.ClusterName, md.Spec.Replicas = clusterKey.Name, &replicas
+		if err := w.client.Create(context.Background(), md); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// changesCluster changes the Cluster.
+func (w *world) changesCluster(change func(*clusterv1.Cluster)) {
+	w.t.Helper()
+	c := &clusterv1.Cluster{}
+	if err := w.client.Get(context.Background(), clusterKey, c); err != nil {
+		w.t.Fatal(err)
+	}
+	change(c)
+	if err := w.client.Update(context.Background(), c); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// numbers are those of the topology, what the Cluster keeps, and those of each MachineDeployment with what it keeps.
+func (w *world) numbers() []string {
+	w.t.Helper()
+	c, list := &clusterv1.Cluster{}, &clusterv1.MachineDeploymentList{}
+	if err := w.client.Get(context.Background(), clusterKey, c); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.List(context.Background(), list); err != nil {
+		w.t.Fatal(err)
+	}
+	var named []string
+	for _, d := range c.Spec.Topology.Workers.MachineDeployments {
+		number := "nil"
+		if d.Replicas != nil {
+			number = strconv.Itoa(int(*d.Replicas))
+		}
+		named = append(named, d.Name+"="+number)
+	}
+	all := []string{strings.Join(named, " "), c.Annotations[controlplanev1.HibernatedReplicasAnnotation]}
+	for _, d := range list.Items {
+		var kept []string
+		if text := d.Annotations[controlplanev1.HibernatedReplicasAnnotation]; text != "" {
+			kept = append(kept, text)
+		}
+		all = append(all, fmt.Sprintf("%s %d %v", d.Name, ptr.Deref(d.Spec.Replicas, -1), kept))
+	}
+	return all
+}
+
+// TestHibernationRefused: a cluster that could not wake, or whose workers cannot be scaled, is not hibernated, and the message says why.
+func TestHibernationRefused(t *testing.T) {
+	rest := start(t, 3)
+	for why, change := range map[string]func(*world){
+		"spec.backup is missing": func(w *world) {
+			w.change(func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Backup = nil })
+		},
+		"delete demo-pool": func(w *world) {
+			pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-pool",
+				Labels: map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name}}}
+			if err := w.client.Create(context.Background(), pool); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := rest.world(t)
+				w.hibernatable()
+				change(w)
+				w.power(controlplanev1.PowerHibernated)
+				if p := w.settle(); p.Reason != "HibernationRefused" || !strings.Contains(p.Message, why) {
+					t.Errorf("%+v", p)
+				}
+				if now, kept := w.deployment(); now != 3 || kept != "" {
+					t.Errorf("the MachineDeployment has %d replicas, %q are kept", now, kept)
+				}
+			})
+		})
+	}
 }
