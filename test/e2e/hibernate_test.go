@@ -14,8 +14,8 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// hibernate: a cluster with a worker hibernates: all machines go. It wakes from the backup that hibernation took: what was written before is
-// there, and the worker comes back.
+// hibernate: a cluster with a worker hibernates: all machines go. It wakes from the backup that hibernation took: what was written before
+// is there, and the worker comes back.
 func hibernate(t *testing.T, e *environment) {
 	const name = "zulu"
 	e.up(t, name, "--replicas", "1", "--workers", "1", "--backup", "@daily")

@@ -39,8 +39,8 @@ type guard struct {
 // meanings are all sabotages of meaning, but for the order of the rules.
 func meanings() []meaning {
 	var all []meaning
-	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards, hibernationGuards,
-		factGuards)
+	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards,
+		hibernationGuards, factGuards)
 	for _, g := range kinds {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},

@@ -4,12 +4,12 @@ package v1beta2
 // it wakes. From the moment at which it names a backup the machines go. Quorate writes it; a move and a backup keep it, as status is not.
 const HibernationAnnotation = "controlplane.cluster.x-k8s.io/quorate-hibernation"
 
-// HibernatedReplicasAnnotation on a MachineDeployment is how many replicas it had before its cluster hibernated. On a Cluster it is the same
-// of the MachineDeployments of its topology that name a number: md-0=3,md-1=2.
+// HibernatedReplicasAnnotation on a MachineDeployment is how many replicas it had before its cluster hibernated. On a Cluster it is the
+// same of the MachineDeployments of its topology that name a number: md-0=3,md-1=2.
 const HibernatedReplicasAnnotation = "controlplane.cluster.x-k8s.io/quorate-hibernated-replicas"
 
-// HibernatedCondition reports whether a control plane hibernates: no machine is left, and it wakes from a backup. It is there from the first
-// hibernation on.
+// HibernatedCondition reports whether a control plane hibernates: no machine is left, and it wakes from a backup. It is there from the
+// first hibernation on.
 const HibernatedCondition = "Hibernated"
 
 // Reasons of the condition Hibernated.

@@ -1,6 +1,5 @@
 // Package recovery is `quorate recover`: a control plane whose etcd lost its quorum, or all of its machines, is made again from a
 // snapshot. The work is done by the controllers of the management cluster; here an EtcdRecovery is created, shown, approved and followed.
-// `quorate hibernate` and `quorate wake` are here too: a hibernated control plane wakes by a recovery.
 package recovery
 
 import (

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/power"
 	"github.com/quorate/quorate/internal/cli/recovery"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -28,7 +29,7 @@ func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
 	return []*cobra.Command{
 		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i), recovery.Command(i),
-		recovery.RestoreCommand(i), recovery.HibernateCommand(i), recovery.WakeCommand(i),
+		recovery.RestoreCommand(i), power.HibernateCommand(i), power.WakeCommand(i),
 	}
 }
 

@@ -49,8 +49,8 @@ func checkHibernation(o plan.Observed, s plan.Step) error {
 	return fmt.Errorf("%s: not a step for a group that hibernates", action(s))
 }
 
-// checkHibernate: all machines may go, and all data with them, only once a verified backup has the data of a cluster whose workers are gone,
-// and while its etcd is well.
+// checkHibernate: all machines may go, and all data with them, only once a verified backup has the data of a cluster whose workers are
+// gone, and while its etcd is well.
 func checkHibernate(o plan.Observed) error {
 	p, b := o.Power, o.Group.Backup
 	switch {

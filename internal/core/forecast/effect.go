@@ -41,7 +41,7 @@ func (w *world) act(s plan.Step) {
 		w.o.Power.Requested, w.o.Power.Backup = time.Time{}, ""
 		w.o.Recovery = plan.Recovery{}
 	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
-		w.power(s)
+		sleeper{w}.act(s)
 	default:
 		if m := w.machine(s.Machine); m != nil {
 			w.actOn(m, s)

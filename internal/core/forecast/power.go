@@ -7,8 +7,12 @@ import (
 // wakes names the recovery by which a group will wake.
 const wakes = "by which it wakes"
 
-// power lets a step of a hibernation take its effect.
-func (w *world) power(s plan.Step) {
+// sleeper is a world whose group may hibernate.
+type sleeper struct{ w *world }
+
+// act lets a step of a hibernation take its effect.
+func (z sleeper) act(s plan.Step) {
+	w := z.w
 	p := &w.o.Power
 	switch s.Verb {
 	case plan.BeginHibernation:
@@ -27,21 +31,22 @@ func (w *world) power(s plan.Step) {
 }
 
 // findsSeed is what happens to the recovery by which a group wakes: its seed is found, and the spec approves it.
-func (w *world) findsSeed() (event, bool) {
+func (z sleeper) findsSeed() (event, bool) {
+	w := z.w
 	r := &w.o.Recovery
 	return event{of: "recovery", what: "finds its seed", takes: w.t.Step, happens: func() {
 		r.Seed, r.Approved = w.o.Power.Backup, w.o.Now
 	}}, !w.o.Power.Hibernate && w.o.Power.Backup != "" && r.Name != "" && r.Seed == ""
 }
 
-// isAskedToHibernate: a backup is taken from which the group wakes.
-func (w *world) isAskedToHibernate() bool {
-	p, b := w.o.Power, w.o.Group.Backup
-	return p.Hibernate && p.Backup == "" && !p.Requested.IsZero() && b.Required.After(p.Requested) && (b.Name == "" || b.Taken.Before(b.Required))
+// isPreparing: the group is on its way into hibernation, and asked for the backup from which it wakes.
+func (z sleeper) isPreparing() bool {
+	p := z.w.o.Power
+	return p.Hibernate && p.Backup == "" && !p.Requested.IsZero() && z.w.o.Group.Backup.Required.After(p.Requested)
 }
 
 // workersLeave: nothing wants workers any more, and the group waits for their end.
-func (w *world) workersLeave() bool {
-	p := w.o.Power
+func (z sleeper) workersLeave() bool {
+	p := z.w.o.Power
 	return p.Hibernate && !p.Requested.IsZero() && len(p.Running) == 0
 }

@@ -31,7 +31,7 @@ func (s hibernating) goOn() opinion {
 	case !p.Hibernate && s.Recovery.Name == "":
 		return do(Step{Verb: Wake}, "Waking", "%s is to run again, from backup %s, taken at %s", s.Group.Name, p.Backup, timeText(p.Taken))
 	case !p.Hibernate:
-		return wait("Waking", "recovery %s from backup %s is prepared%s", s.Recovery.Name, p.Backup, s.trouble(s.Recovery.Trouble))
+		return wait("Waking", "recovery %s from backup %s is prepared%s", s.Recovery.Name, p.Backup, troubled(s.Recovery.Trouble))
 	case len(s.machines) > 0:
 		return wait("Hibernating", "waiting for the infrastructure of %s to be deleted: %s", count(len(s.machines), "machine"), names(s.machines))
 	}
@@ -39,8 +39,8 @@ func (s hibernating) goOn() opinion {
 		timeText(p.Since), p.Backup, timeText(p.Taken))
 }
 
-// trouble adds what keeps something back to a message.
-func (s *state) trouble(text string) string {
+// troubled adds what keeps something back to a message.
+func troubled(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -59,7 +59,8 @@ func prepareHibernation(s *state) opinion {
 	case p.Refused != "":
 		return wait("HibernationRefused", "%s", p.Refused)
 	case !s.Group.Initialized:
-		return wait("HibernationRefused", "no cluster was initialised yet, so that there is nothing to wake again: set spec.powerState to Running")
+		return wait("HibernationRefused", "no cluster was initialised yet, so that there is nothing to wake again: set spec.powerState "+
+			"to Running")
 	case len(p.Running) > 0:
 		return do(Step{Verb: BeginHibernation}, "Hibernating", "%s hibernates: its workers are scaled to 0: %s", s.Group.Name,
 			strings.Join(p.Running, ", "))
@@ -71,9 +72,10 @@ func prepareHibernation(s *state) opinion {
 		return do(Step{Verb: RequestBackup}, "Hibernating", "the workers are gone, and a backup is taken from which %s wakes", s.Group.Name)
 	case (gate{s}).isAsked():
 		return wait("Hibernating", "waiting for a verified backup that was taken at %s or later, from which %s wakes%s", timeText(b.Required),
-			s.Group.Name, s.trouble(b.Trouble))
+			s.Group.Name, troubled(b.Trouble))
 	}
-	return do(Step{Verb: Hibernate}, "Hibernating", "%s wakes from backup %s, taken at %s; its machines go", s.Group.Name, b.Name, timeText(b.Taken))
+	return do(Step{Verb: Hibernate}, "Hibernating", "%s wakes from backup %s, taken at %s; its machines go", s.Group.Name, b.Name,
+		timeText(b.Taken))
 }
 
 // endHibernation gives the workers of a group that has woken their numbers back.

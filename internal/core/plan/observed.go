@@ -49,7 +49,8 @@ type Recovery struct {
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// Power is whether the group's machines are to run, and how far its hibernation is. A hibernated group has no machine: it wakes from a backup.
+// Power is whether the group's machines are to run, and how far its hibernation is. A hibernated group has no machine: it wakes from a
+// backup.
 type Power struct {
 	// Hibernate: the user wants that no machine runs.
 	Hibernate bool `json:"hibernate,omitempty"`

@@ -217,8 +217,8 @@ func (z sleeper) wakes() error {
 	return nil
 }
 
-// judge: no machine goes for a hibernation before the truth has a verified backup of a cluster whose workers were gone, and nothing is begun
-// on the way.
+// judge: no machine goes for a hibernation before the truth has a verified backup of a cluster whose workers were gone, and nothing is
+// begun on the way.
 func (z sleeper) judge(s plan.Step, fresh bool) {
 	w, p := z.w, &z.w.power
 	if !w.setup.Hibernates || !fresh {

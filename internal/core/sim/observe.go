@@ -18,7 +18,8 @@ func (w *World) Look() (plan.Observed, bool) {
 	decider{w}.mark()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension(), w.power.changes}), w.spec
+	seen := look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension(), w.power.changes}
+	w.looks, w.saw = append(w.looks, seen), w.spec
 	w.power.saw = w.power.changes
 	w.sawAnswers = w.answers
 	w.limits.saw = w.limits.version

@@ -75,8 +75,8 @@ func (t hibernation) machineNames() []string {
 	return names
 }
 
-// wake asks for the recovery by which the group wakes. It gives up the machines that were let go: the infrastructure of one may not be gone,
-// and their Nodes are in the backup.
+// wake asks for the recovery by which the group wakes. It gives up the machines that were let go: the infrastructure of one may not be
+// gone, and their Nodes are in the backup.
 func (t hibernation) wake(ctx context.Context) error {
 	h := t.Hibernation
 	r := &backupv1alpha1.EtcdRecovery{
@@ -96,7 +96,8 @@ func (t hibernation) wake(ctx context.Context) error {
 	return nil
 }
 
-// replicas says what becomes of the number of replicas of one MachineDeployment: kept is what was noted of it, and has whether anything was.
+// replicas says what becomes of the number of replicas of one MachineDeployment: kept is what was noted of it, and has whether anything
+// was.
 type replicas interface {
 	change(now int32, kept int32, has bool) (after int32, noted *int32)
 }
@@ -124,8 +125,8 @@ func (returnsReplicas) change(now, kept int32, has bool) (int32, *int32) {
 	return now, nil
 }
 
-// scale changes the replicas of all MachineDeployments of the cluster. What the API server itself says counts: a cache may not show yet what
-// was noted a moment ago.
+// scale changes the replicas of all MachineDeployments of the cluster. What the API server itself says counts: a cache may not show yet
+// what was noted a moment ago.
 func (t hibernation) scale(ctx context.Context, by replicas) error {
 	sets, err := observe.ListWorkerSets(ctx, t.APIReader, t.Cluster)
 	if err != nil {

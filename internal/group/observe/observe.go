@@ -179,7 +179,7 @@ func (t *Observer) read(ctx context.Context, machines Machines) error {
 	if err := addRecovery(ctx, t); err != nil {
 		return err
 	}
-	if err := t.addRunning(ctx); err != nil {
+	if err := addRunning(ctx, t); err != nil {
 		return err
 	}
 	if err := t.Own.Read(ctx, t); err != nil {

@@ -22,8 +22,8 @@ import (
 type Hibernation struct {
 	// Requested is since when the group is on its way.
 	Requested time.Time `json:"requested,omitzero"`
-	// Backup is the verified backup from which it wakes, Store where that is, as StoreOf names it, Taken when it was taken, and Since when that
-	// was noted. Empty: no machine was let go.
+	// Backup is the verified backup from which it wakes, Store where that is, as StoreOf names it, Taken when it was taken, and Since when
+	// that was noted. Empty: no machine was let go.
 	Backup string    `json:"backup,omitempty"`
 	Store  string    `json:"store,omitempty"`
 	Taken  time.Time `json:"taken,omitzero"`
@@ -76,15 +76,16 @@ func (h Hibernation) WakeName(group client.Object) string {
 // WakeIdentityName is the name of the secret with the age identity that decrypts the backup of a group that wakes.
 func WakeIdentityName(group client.Object) string { return group.GetName() + "-wake-identity" }
 
-// isWake reports whether a recovery is the one by which a group wakes: from the backup of its hibernation, and with no machine declared off.
+// isWake reports whether a recovery is the one by which a group wakes: from the backup of its hibernation, and with no machine declared
+// off.
 func isWake(r *EtcdRecovery, group client.Object) bool {
 	h, seed := HibernationOf(group), SeedOf(r)
 	return h.Backup != "" && r.Name == h.WakeName(group) && r.Spec.Backup == h.Backup && StoreOf(r.Spec.StoreRef) == h.Store &&
 		r.Spec.FormerClusterUID == "" && len(r.Spec.Off) == 0 && (seed == nil || seed.Backup == h.Backup)
 }
 
-// RecoveryAllowed is when a person approved a recovery as it is, or now, where a group wakes by it: what its spec says is the person's word.
-// Zero: nobody did.
+// RecoveryAllowed is when a person approved a recovery as it is, or now, where a group wakes by it: what its spec says is the person's
+// word. Zero: nobody did.
 func RecoveryAllowed(r *EtcdRecovery, cluster string, group client.Object, now time.Time, hibernate bool) time.Time {
 	begun := r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != ""
 	if isWake(r, group) && (begun || !hibernate) {
@@ -149,7 +150,7 @@ func TopologyName(d *clusterv1.MachineDeployment) string {
 }
 
 // addRunning adds what keeps workers of a group that is on its way into hibernation. MachinePools are not scaled.
-func (t *Observer) addRunning(ctx context.Context) error {
+func addRunning(ctx context.Context, t *Observer) error {
 	p := &t.Facts.Power
 	if !p.Hibernate || p.Backup != "" || p.Refused != "" {
 		return nil

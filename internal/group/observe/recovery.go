@@ -174,7 +174,8 @@ func addRecovery(ctx context.Context, t *Observer) error {
 	}
 	t.Recovery = r
 	t.Facts.Recovery = plan.Recovery{
-		Name: r.Name, Approved: RecoveryAllowed(r, string(t.Cluster.UID), t.Object, t.Facts.Now, t.Spec.Hibernate), Begun: r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "",
+		Name: r.Name, Approved: RecoveryAllowed(r, string(t.Cluster.UID), t.Object, t.Facts.Now, t.Spec.Hibernate),
+		Begun:  r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "",
 		GiveUp: slices.Sorted(slices.Values(r.Spec.GiveUp)), Off: slices.Sorted(slices.Values(r.Spec.Off)),
 	}
 	if s := SeedOf(r); s != nil {

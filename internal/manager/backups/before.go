@@ -21,8 +21,8 @@ func (l *look) needsNote() bool {
 // isAsleep reports whether the machines of a group go, or are gone, because it hibernates: there is nothing to be backed up.
 func (l *look) isAsleep() bool { return observe.HibernationOf(l.object).IsAsleep() }
 
-// required is since when a change of machines, their deletion, or a hibernation, waits for a verified backup that was taken then or later; zero: none
-// does.
+// required is since when a change of machines, their deletion, or a hibernation, waits for a verified backup that was taken then or later;
+// zero: none does.
 func (l *look) required(now time.Time) time.Time {
 	since := observe.LastBackup(l.object, l.spec)
 	if since.IsZero() {

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// TestHibernatedBackups: on the way into hibernation the newest verified backup is noted although no change needs one. While the control plane
-// hibernates none is taken, however old the newest is, and retention keeps the one from which it wakes.
+// TestHibernatedBackups: on the way into hibernation the newest verified backup is noted although no change needs one. While the control
+// plane hibernates none is taken, however old the newest is, and retention keeps the one from which it wakes.
 func TestHibernatedBackups(t *testing.T) {
 	s := newScene(t, func(k *controlplanev1.KubeadmControlPlane) { k.Spec.PowerState = controlplanev1.PowerHibernated }, hostStore())
 	taken := time.Now().UTC().Truncate(time.Second).Add(-30 * 24 * time.Hour)

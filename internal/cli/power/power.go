@@ -1,4 +1,6 @@
-package recovery
+// Package power is `quorate hibernate` and `quorate wake`: all machines of a cluster are deleted, and made again from the backup that
+// hibernation took. The controllers of the management cluster do that; here the plan is shown, the field is set, and the cluster followed.
+package power
 
 import (
 	"bufio"
@@ -21,9 +23,13 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/recovery"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/group/observe"
 )
+
+// app is the commands of this package.
+type app struct{ *command.Invocation }
 
 // powered is what the flags of `quorate hibernate` and `quorate wake` ask for.
 type powered struct {
@@ -91,6 +97,9 @@ func (a *app) powerCommand(p *powered) *cobra.Command {
 	return cmd
 }
 
+// every is how often is asked how far the cluster is.
+const every = 500 * time.Millisecond
+
 // errNotPowered: a person was asked, and did not agree.
 var errNotPowered = errors.New("nothing was changed")
 
@@ -103,7 +112,8 @@ func (a *app) power(ctx context.Context, c client.Client, key client.ObjectKey, 
 	if of.GetKind() != "KubeadmControlPlane" {
 		return command.Usagef("%s %s cannot be hibernated: only a KubeadmControlPlane with etcd on its machines can", of.GetKind(), of.GetName())
 	}
-	change := command.Change{Object: of, Manager: "quorate-power", Patch: map[string]any{"spec": map[string]any{"powerState": string(p.state)}}}
+	patch := map[string]any{"spec": map[string]any{"powerState": string(p.state)}}
+	change := command.Change{Object: of, Manager: "quorate-power", Patch: patch}
 	if err := change.Try(ctx, c); err != nil {
 		return err
 	}
@@ -136,7 +146,7 @@ func (a *app) power(ctx context.Context, c client.Client, key client.ObjectKey, 
 
 // giveIdentity makes the secret with the identity that decrypts the backup, where there is one.
 func (a *app) giveIdentity(ctx context.Context, c client.Client, kcp *controlplanev1.KubeadmControlPlane, cluster, file string) error {
-	if file = cmp.Or(file, a.ownIdentity()); file == "" {
+	if file = cmp.Or(file, recovery.OwnIdentity(a.Invocation)); file == "" {
 		return nil
 	}
 	identity, _, err := command.ReadIdentities(file)
@@ -185,8 +195,10 @@ func (a *app) followPower(ctx context.Context, c client.Client, key client.Objec
 			s.Printf("awake after %s; see quorate status", time.Since(began).Round(100*time.Millisecond))
 			return a.takeIdentity(ctx, c, kcp)
 		}
-		if err := pause(ctx); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(every):
 		}
 	}
 }
