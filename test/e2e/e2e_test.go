@@ -85,6 +85,7 @@ var lives = []struct {
 	{"recover-etcd", recoverEtcd},
 	{"recover-drills", recoverDrills},
 	{"restore-elsewhere", restoreElsewhere},
+	{"hibernate", hibernate},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},
 	{"inplace-three", inplaceThree},

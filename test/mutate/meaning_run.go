@@ -43,8 +43,11 @@ func buildMeanings(root, work string, all []meaning) (suite, error) {
 	stories.aside = true // whether their invariants hold, and not whether they go as before
 	recovered := worlds("-test.run", "^TestRecoveredWorlds$", "-brief=1", "-steps=1000000")
 	recovered.about = ofRecoveries
+	hibernated := worlds("-test.run", "^TestHibernatedWorlds$", "-brief=1", "-steps=1000000")
+	hibernated.about = ofHibernations
 	return suite{
 		recovered,
+		hibernated,
 		worlds("-test.run", "^TestWorlds$", "-brief=1", "-steps=60000"),
 		worlds("-test.run", "^TestUncommonWorlds$", "-brief=1", "-steps=400000"),
 		worlds("-test.run", "^TestWorldsByName$"),

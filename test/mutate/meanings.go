@@ -40,7 +40,7 @@ type guard struct {
 func meanings() []meaning {
 	var all []meaning
 	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards,
-		factGuards)
+		hibernationGuards, factGuards)
 	for _, g := range kinds {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},

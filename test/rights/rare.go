@@ -27,6 +27,8 @@ var rare = map[Right]string{
 	{"patch", "", "secrets"}:                        "a secret that lost its owner is owned again",
 	{"patch", events, "events"}:                     "an event that is repeated becomes one with a count",
 	{"patch", backup, "etcdrecoveries"}:             "there is an EtcdRecovery",
+	{"create", backup, "etcdrecoveries"}:            "a hibernated control plane wakes",
+	{"patch", cluster, "clusters"}:                  "a cluster whose topology names numbers of workers hibernates",
 	{"patch", backup, "etcdrecoveries/status"}:      "there is an EtcdRecovery",
 	{"update", controlPlane,
 		"kubeadmcontrolplanes/finalizers"}: "asked for by the admission plugin OwnerReferencesPermissionEnforcement, where " +

@@ -35,6 +35,8 @@ const BackupCurrentCondition = "BackupCurrent"
 const (
 	// BackupVerified: the newest backup was restored once, and is what the member held.
 	BackupVerified = "Verified"
+	// BackupHibernated: the control plane hibernates, and no backup is due.
+	BackupHibernated = "Hibernated"
 	// BackupNever: there is no verified backup yet.
 	BackupNever = "Never"
 	// BackupOverdue: the newest verified backup is older than two intervals.

@@ -54,6 +54,7 @@ const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.version.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+].+)?$')",fieldPath=".version",messageExpression="'version is ' + self.version + ': it must be of the form v1.36.3'"
 // +kubebuilder:validation:XValidation:rule="!has(self.rollout) || !has(self.rollout.strategy) || !has(self.rollout.strategy.rollingUpdate) || !has(self.rollout.strategy.rollingUpdate.maxSurge) || (type(self.rollout.strategy.rollingUpdate.maxSurge) == int ? self.rollout.strategy.rollingUpdate.maxSurge in [0, 1] : self.rollout.strategy.rollingUpdate.maxSurge in ['0', '1'])",fieldPath=".rollout.strategy.rollingUpdate.maxSurge",message="maxSurge must be 0 or 1"
 // +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || !self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue()",fieldPath=".managedExternalEtcdRef",message="one of managedExternalEtcdRef and kubeadmConfigSpec.clusterConfiguration.etcd.external is accepted, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.powerState) || self.powerState != 'Hibernated' || has(self.backup) && !has(self.managedExternalEtcdRef) && !self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue()",fieldPath=".powerState",message="Hibernated requires backup, and etcd on the control plane's own machines: the control plane wakes from a backup"
 type KubeadmControlPlaneSpec struct {
 	upstream.KubeadmControlPlaneSpec `json:",inline"`
 	Additions                        `json:",inline"`
@@ -88,6 +89,13 @@ type Additions struct {
 	// plane's own machines; where an EtcdCluster keeps etcd, set backup there.
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`
+
+	// powerState reports whether the cluster's machines run. Hibernated scales the MachineDeployments to 0, takes a backup of etcd, verifies
+	// it, and then deletes all machines of the control plane. What is written after the backup is lost. Running makes the control plane
+	// again from that backup, and gives the MachineDeployments the numbers back that they had. It needs backup, and etcd on the control
+	// plane's own machines. Defaults to Running.
+	// +optional
+	PowerState PowerState `json:"powerState,omitempty"`
 }
 
 // AutoRepairSpec says when a machine counts as broken.

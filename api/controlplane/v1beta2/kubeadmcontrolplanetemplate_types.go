@@ -29,6 +29,7 @@ type KubeadmControlPlaneTemplateResource struct {
 // and their infrastructure are the Cluster's and the ClusterClass's to say.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.managedExternalEtcdRef) || !self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue()",fieldPath=".managedExternalEtcdRef",message="one of managedExternalEtcdRef and kubeadmConfigSpec.clusterConfiguration.etcd.external is accepted, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.powerState) || self.powerState != 'Hibernated' || has(self.backup) && !has(self.managedExternalEtcdRef) && !self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue()",fieldPath=".powerState",message="Hibernated requires backup, and etcd on the control plane's own machines: the control plane wakes from a backup"
 type KubeadmControlPlaneTemplateResourceSpec struct {
 	upstream.KubeadmControlPlaneTemplateResourceSpec `json:",inline"`
 	Additions                                        `json:",inline"`

@@ -123,7 +123,7 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 	}
 	var identity []byte
 	var identities []age.Identity
-	if file := cmp.Or(o.identity, a.ownIdentity()); file != "" {
+	if file := cmp.Or(o.identity, OwnIdentity(a.Invocation)); file != "" {
 		var err error
 		if identity, identities, err = command.ReadIdentities(file); err != nil {
 			return err
@@ -174,8 +174,8 @@ func (a *app) create(ctx context.Context, c client.Client, of *lost, o asked) er
 	return nil
 }
 
-// ownIdentity returns the file with the environment's identity, for which the backups of its clusters are encrypted; empty: there is none.
-func (a *app) ownIdentity() string {
+// OwnIdentity returns the file with the environment's identity, for which the backups of its clusters are encrypted; empty: there is none.
+func OwnIdentity(a *command.Invocation) string {
 	if !a.IsOwnManagement() {
 		return ""
 	}

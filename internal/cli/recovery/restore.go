@@ -124,7 +124,7 @@ func (a *app) read(ctx context.Context, c client.Client, w wanted) (*source, err
 	if err := restorable(e, w); err != nil {
 		return nil, err
 	}
-	file := cmp.Or(w.identity, a.ownIdentity())
+	file := cmp.Or(w.identity, OwnIdentity(a.Invocation))
 	if file == "" {
 		return nil, command.Usagef("backup %s is encrypted: --identity must name the file with an age identity that decrypts it", m.Name)
 	}

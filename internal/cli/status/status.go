@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/dashboard"
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/power"
 	"github.com/quorate/quorate/internal/cli/recovery"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -30,7 +31,7 @@ func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
 	return []*cobra.Command{
 		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), export.Command(i),
-		backups.Command(i), recovery.Command(i), recovery.RestoreCommand(i),
+		backups.Command(i), recovery.Command(i), recovery.RestoreCommand(i), power.HibernateCommand(i), power.WakeCommand(i),
 	}
 }
 

@@ -31,7 +31,7 @@ func checkBackup(o plan.Observed, what string) error {
 func checkLastBackup(o plan.Observed) error {
 	b := o.Group.Backup
 	switch {
-	case b.Last.IsZero() || !ours(o.Etcd):
+	case b.Last.IsZero() || !ours(o.Etcd), o.Power.Backup != "": // hibernation took one, and the machines are going
 		return nil
 	case b.Taken.Before(b.Last), b.Taken.Sub(o.Now) > time.Minute:
 		return errors.New("the group needs a verified backup first that was taken since it is being deleted")
@@ -41,6 +41,9 @@ func checkLastBackup(o plan.Observed) error {
 
 // checkRequest allows a backup to be asked for where one is needed.
 func checkRequest(o plan.Observed) error {
+	if needsToHibernate(o) {
+		return nil
+	}
 	if err := checkApproved(o, "a backup would be taken before a change"); err != nil {
 		return err
 	}

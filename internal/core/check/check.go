@@ -23,6 +23,9 @@ func Decision(o plan.Observed, d plan.Decision) error {
 	if o.Group.Deleting && len(o.Workers) == 0 {
 		return checkLast(o, d.Step)
 	}
+	if isOfHibernation(o, d.Step) {
+		return checkHibernation(o, d.Step)
+	}
 	if o.Recovery.Begun || isOfRecovery(d.Step) {
 		return checkRecovery(o, d.Step)
 	}
@@ -33,7 +36,7 @@ func Decision(o plan.Observed, d plan.Decision) error {
 	if err := checkAside(o, d.Step); err != nil {
 		return err
 	}
-	if err := checkRefused(o, d.Step); err != nil {
+	if err := errors.Join(checkRefused(o, d.Step), checkNothingBegun(o, d.Step)); err != nil {
 		return err
 	}
 	return checkStep(o, d.Step)
@@ -96,8 +99,9 @@ func checkForm(d plan.Decision) error {
 	wanted := map[plan.Verb]plan.Step{
 		plan.Nothing: {}, plan.Wait: {}, plan.Finish: {}, plan.CancelDowngrade: {}, plan.RequestBackup: {},
 		plan.BeginRecovery: {}, plan.EndRecovery: {}, plan.Disarm: {},
-		plan.Compact:         {Revision: 1},
-		plan.Defragment:      {Member: "x"},
+		plan.Compact:          {Revision: 1},
+		plan.Defragment:       {Member: "x"},
+		plan.BeginHibernation: {}, plan.Hibernate: {}, plan.Wake: {}, plan.EndHibernation: {},
 		plan.EnableDowngrade: {Version: "x"},
 		plan.DropChoice:      {Choice: "x"},
 		plan.Write:           {Chore: "x"},

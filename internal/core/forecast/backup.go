@@ -9,7 +9,8 @@ const futureBackup = "the one that is taken now"
 func (w *world) backupTaken() (event, bool) {
 	b := &w.o.Group.Backup
 	last := !b.Last.IsZero() && b.Taken.Before(b.Last)
-	asked := last || w.o.Policy.MaxBackupAge > 0 && !b.Required.IsZero() && (b.Name == "" || b.Taken.Before(b.Required))
+	lacks := !b.Required.IsZero() && (b.Name == "" || b.Taken.Before(b.Required))
+	asked := last || lacks && (w.o.Policy.MaxBackupAge > 0 || sleeper{w}.isPreparing())
 	return event{of: "backup", what: "is taken since " + b.Required.String(), takes: w.t.Backup, happens: func() {
 		b.Name, b.Taken, b.Trouble = futureBackup, w.o.Now, ""
 		w.backedUp = w.elapsed - w.t.Backup

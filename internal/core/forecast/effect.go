@@ -39,7 +39,11 @@ func (w *world) act(s plan.Step) {
 	case plan.BeginRecovery:
 		w.o.Recovery.Begun = true
 	case plan.EndRecovery:
+		w.o.Power.Woken = w.o.Power.Woken || w.o.Power.Backup != ""
+		w.o.Power.Requested, w.o.Power.Backup = time.Time{}, ""
 		w.o.Recovery = plan.Recovery{}
+	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
+		sleeper{w}.act(s)
 	default:
 		if m := w.machine(s.Machine); m != nil {
 			w.actOn(m, s)

@@ -65,6 +65,13 @@ func TestOf(t *testing.T) {
 			o.Cluster.Reachable = false
 			o.Recovery = plan.Recovery{Name: "r", Seed: "b", Approved: o.Now, GiveUp: []string{"cp-1", "cp-2", "cp-3"}}
 		}, "cp-1 Remove, cp-2 Remove, cp-3 Remove, cp-4 Add, cp-5 Add, cp-6 Add", 3, -2, 8, "AsWanted"},
+		{"a hibernation", func(o *plan.Observed) {
+			o.Workers, o.Power = []string{"w"}, plan.Power{Hibernate: true, Running: []string{"md"}}
+		}, "cp-1 Remove, cp-2 Remove, cp-3 Remove", 3, -2, 6, "Hibernated"},
+		{"the end of a hibernation", func(o *plan.Observed) {
+			o.Machines, o.Etcd.Members, o.Cluster.Reachable, o.Etcd.Known = nil, nil, false, false
+			o.Power = plan.Power{Requested: o.Now.Add(-2 * time.Hour), Backup: "b", Taken: o.Now.Add(-time.Hour), Since: o.Now.Add(-time.Hour)}
+		}, "cp-4 Add, cp-5 Add, cp-6 Add", 3, 0, 7, "AsWanted"},
 		{"machines to adopt", func(o *plan.Observed) {
 			o.Machines, o.Etcd.Members, o.Cluster.Reachable, o.Etcd.Known = nil, nil, false, false
 			o.Uncontrolled = []plan.UncontrolledMachine{{Name: "a"}, {Name: "b"}, {Name: "c"}}

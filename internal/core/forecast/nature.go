@@ -27,12 +27,12 @@ func (w *world) events() []event {
 			all = append(all, e)
 		}
 	}
-	for _, happens := range []func() (event, bool){w.versionChange, w.backupTaken, w.fallsSilent} {
+	for _, happens := range []func() (event, bool){w.versionChange, w.backupTaken, w.fallsSilent, sleeper{w}.findsSeed} {
 		if e, ok := happens(); ok {
 			all = append(all, e)
 		}
 	}
-	if w.o.Group.Deleting && len(w.o.Workers) > 0 {
+	if (w.o.Group.Deleting || sleeper{w}.workersLeave()) && len(w.o.Workers) > 0 {
 		all = append(all, event{of: "workers", what: "go", takes: w.t.Leave, happens: func() { w.o.Workers = nil }})
 	}
 	return all

@@ -115,7 +115,9 @@ const LastBackupRequired = "LastBackupRequired"
 // takes it sees by itself that the group is being deleted.
 func (g gate) waitForLast() opinion {
 	b := g.s.Group.Backup
-	if b.Last.IsZero() || !g.s.Etcd.Ours() || len(g.s.machines) == 0 || !b.Taken.Before(b.Last) && !b.Taken.After(g.s.Now.Add(mostAhead)) {
+	hibernated := g.s.Power.Backup != "" // which took one
+	if b.Last.IsZero() || !g.s.Etcd.Ours() || len(g.s.machines) == 0 || hibernated ||
+		!b.Taken.Before(b.Last) && !b.Taken.After(g.s.Now.Add(mostAhead)) {
 		return pass("no last backup is needed, or there is one")
 	}
 	trouble := ""

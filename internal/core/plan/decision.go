@@ -60,6 +60,14 @@ const (
 	EndRecovery   Verb = "EndRecovery"
 	// GiveUp deletes Step.Machine at once, with its infrastructure: without a drain, without a hook, and without removing its member.
 	GiveUp Verb = "GiveUp"
+	// BeginHibernation notes since when the group is on its way into hibernation, and scales its workers to 0. What they were is kept.
+	BeginHibernation Verb = "BeginHibernation"
+	// Hibernate notes the verified backup from which the group wakes. From then on its machines go.
+	Hibernate Verb = "Hibernate"
+	// Wake asks for the recovery of a hibernated group from that backup.
+	Wake Verb = "Wake"
+	// EndHibernation scales the workers to what they were, and forgets the hibernation.
+	EndHibernation Verb = "EndHibernation"
 	// Finish lets the group itself go: all its machines are gone.
 	Finish Verb = "Finish"
 )

@@ -24,6 +24,8 @@ type Observed struct {
 	Workers []string `json:"workers,omitempty"`
 	// Recovery is the requested recovery of etcd by a seed; the zero value: there is none.
 	Recovery Recovery `json:"recovery,omitzero"`
+	// Power is whether the group's machines are to run, and how far its hibernation is.
+	Power Power `json:"power,omitzero"`
 	// Choices are what a person decided, and is not done yet, sorted by their digest.
 	Choices []Choice `json:"choices,omitempty"`
 	// Remains are what the group's etcd can be recovered from. They are known only while it has no quorum, or no machine is left.
@@ -43,6 +45,28 @@ type Recovery struct {
 	Off    []string `json:"off,omitempty"`
 	// Begun: machines may be gone already.
 	Begun bool `json:"begun,omitempty"`
+	// Trouble is what keeps the seed back, for people; empty: nothing is known.
+	Trouble string `json:"trouble,omitempty"`
+}
+
+// Power is whether the group's machines are to run, and how far its hibernation is. A hibernated group has no machine: it wakes from a
+// backup.
+type Power struct {
+	// Hibernate: the user wants that no machine runs.
+	Hibernate bool `json:"hibernate,omitempty"`
+	// Refused says why the group cannot be hibernated; empty: it can, for all that is known.
+	Refused string `json:"refused,omitempty"`
+	// Requested is since when the group is on its way into hibernation; zero: it is not.
+	Requested time.Time `json:"requested,omitzero"`
+	// Running are the names of what keeps workers, and still wants some, sorted.
+	Running []string `json:"running,omitempty"`
+	// Backup is the verified backup from which the group wakes, Taken when it was taken, and Since when that was noted. From then on machines
+	// go, or are gone. Empty: none was let go.
+	Backup string    `json:"backup,omitempty"`
+	Taken  time.Time `json:"taken,omitzero"`
+	Since  time.Time `json:"since,omitzero"`
+	// Woken: the group serves from that backup again, and its workers are not back yet.
+	Woken bool `json:"woken,omitempty"`
 }
 
 // Group is the object that wants the machines.

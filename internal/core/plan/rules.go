@@ -64,6 +64,22 @@ var rules = []rule{
 		decide: recoverBySeed,
 	},
 	{
+		name: "hibernate",
+		says: "Once the backup of a hibernation is noted, nothing else is done: all machines go, the last one included, as in a recovery. They " +
+			"go also if the user wants the group to run again by then: what was written since the backup would be lost in one of two ways. " +
+			"Then the group rests without a machine. When it is to run again, a recovery from that backup is requested. What the spec says " +
+			"approves it. If the user changes the spec back before the first machine goes, the workers get their numbers back at once.",
+		gives: []Reason{
+			{"Hibernating", GiveUp, "the backup is noted, from which the group wakes"},
+			{"Hibernating", Wait, "the infrastructure of a machine is not gone"},
+			{"Hibernated", Wait, "no machine is left, and none is wanted"},
+			{"Waking", Wake, "the group is to run again"},
+			{"Waking", Wait, "the recovery from the backup is prepared"},
+			{"HibernationCancelled", EndHibernation, "the group is to run again, and no machine was let go"},
+		},
+		decide: hibernate,
+	},
+	{
 		name: "adopt",
 		says: "Control plane machines of the cluster without a controller become the group's, one after the other. If something " +
 			"contradicts the adoption of one of them none is adopted: adopting only some machines of a control plane is unsafe. The rule " +
@@ -234,6 +250,20 @@ var rules = []rule{
 		decide: removeStrays,
 	},
 	{
+		name: "prepare hibernation",
+		says: "With spec.powerState Hibernated nothing is begun any more: no repair, no rollout, no growth. The workers are scaled to 0, and " +
+			"when the last of their machines is gone a backup is requested. Once there is a verified backup that was taken after that, it is " +
+			"noted, and the machines go. What was begun ends before, and a quorum is needed.",
+		gives: []Reason{
+			{"HibernationRefused", Wait, "the group cannot wake again, or its workers cannot be scaled"},
+			{"Hibernating", BeginHibernation, "the group is to hibernate, or workers are wanted again"},
+			{"Hibernating", Wait, "workers are going, or a backup is taken"},
+			{"Hibernating", RequestBackup, "the workers are gone"},
+			{"Hibernating", Hibernate, "there is a verified backup that was taken since the workers are gone"},
+		},
+		decide: prepareHibernation,
+	},
+	{
 		name: "remediate",
 		says: "A machine that a health check or a person has marked is deleted and replaced, if the others keep the quorum meanwhile. " +
 			"First come those whose voter is dead or missing, then those that a person marked by the annotation, then the most broken. One " +
@@ -336,6 +366,14 @@ var rules = []rule{
 			{"MemberJoining", Wait, "a learner is about to vote, or a member about to be found stray"},
 		},
 		decide: settle,
+	},
+	{
+		name: "end hibernation",
+		says: "When a group has woken, and as many machines as wanted are there, the workers get the numbers back that they had.",
+		gives: []Reason{
+			{"Woken", EndHibernation, "the group serves again from the backup of its hibernation"},
+		},
+		decide: endHibernation,
 	},
 	{
 		name: "update in place",

@@ -77,6 +77,8 @@ func (w *World) act(s plan.Step) error {
 		return spacious{w}.do(s)
 	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
 		return recovering{w}.do(s)
+	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
+		return sleeper{w}.do(s)
 	case plan.RequestBackup:
 		w.archive.noted.Required = w.now.Truncate(time.Second)
 	case plan.DropChoice:

@@ -62,6 +62,7 @@ func (w *World) turn() (d plan.Decision, fresh bool) {
 	}
 	w.judgeStep(d.Step, fresh || w.blinded)
 	recoveryJudge{recovering{w}}.judgeDecision(d, fresh)
+	sleeper{w}.judge(d.Step, fresh)
 	if err := w.Do(d); err != nil {
 		w.tell("%v", err)
 	}

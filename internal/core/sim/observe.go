@@ -18,7 +18,9 @@ func (w *World) Look() (plan.Observed, bool) {
 	decider{w}.mark()
 	w.sawExtension = w.byExtension()
 	now := w.Observe()
-	w.looks, w.saw = append(w.looks, look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension()}), w.spec
+	seen := look{now, w.spec, w.limits.version, w.recoveries.saw, w.answers, w.byExtension(), w.power.changes}
+	w.looks, w.saw = append(w.looks, seen), w.spec
+	w.power.saw = w.power.changes
 	w.sawAnswers = w.answers
 	w.limits.saw = w.limits.version
 	if len(w.looks) > 3 {
@@ -35,6 +37,7 @@ func (w *World) Look() (plan.Observed, bool) {
 		old := w.looks[w.rand.Intn(len(w.looks))]
 		if now.Now.Sub(old.Now) <= freshness {
 			w.saw, w.limits.saw, w.sawAnswers, w.sawExtension = old.spec, old.limits, old.answers, old.byExtension
+			w.power.saw = old.power
 			w.recoveries.saw = old.recovery
 			return old.Observed, old.Now.Equal(now.Now)
 		}
@@ -150,6 +153,7 @@ func (w *World) Observe() plan.Observed {
 	}
 	w.addVersions(&o)
 	recovering{w}.add(&o)
+	sleeper{w}.add(&o)
 	if w.setup.EtcdOnly {
 		o.Policy.EtcdOnly, o.Cluster.Endpoint = true, ""
 		o.Cluster.Reachable, o.Cluster.Unreachable = true, ""

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -499,7 +500,7 @@ func (w *World) AsWanted() error {
 	if w.deleting {
 		return w.goneAsWanted()
 	}
-	if err := w.machinesAsWanted(); err != nil {
+	if err := errors.Join(sleeper{w}.asWanted(), w.machinesAsWanted()); err != nil {
 		return err
 	}
 	if !w.initialised {

@@ -32,7 +32,9 @@ func (w *World) judgeSeen(o plan.Observed, d plan.Decision) {
 
 // needsSight: a step is one for which the cluster must be seen: there is one, which stays, and the step does not come before all else.
 func (w *World) needsSight(o plan.Observed, s plan.Step) bool {
-	return !w.ending() && w.initialised && !o.Group.New && s.Acts() && !isBeforeAll(s) && (!isOfRecovery(s) || s.Verb == plan.EndRecovery)
+	wakes := s.Verb == plan.Wake || s.Verb == plan.EndHibernation // for which nothing in the cluster matters
+	return !w.ending() && w.initialised && !o.Group.New && s.Acts() && !isBeforeAll(s) && !wakes &&
+		(!isOfRecovery(s) || s.Verb == plan.EndRecovery)
 }
 
 // judgeProven: of the voters that were seen most are proven healthy.
@@ -105,7 +107,8 @@ func (w *World) judgeOrder(d plan.Decision) {
 
 // isWorkedOn: there is a cluster, and nothing keeps the controller from working on its group.
 func (w *World) isWorkedOn() bool {
-	return !w.deleting && !recovering{w}.hasBegun() && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
+	sleeps := w.power.hibernate || !w.power.noted.Requested.IsZero()
+	return !w.deleting && !recovering{w}.hasBegun() && !sleeps && w.initialised && !w.forgot && !w.now.Before(w.pausedUntil) && !w.isInactive()
 }
 
 // judgeDue: the quorum is cleared of what can only cost it, before anything else is done. That a decision is dropped changes nothing.

@@ -78,7 +78,7 @@ func (w *World) awaitsPerson() bool {
 		return false // a message that all is as wanted asks for no decision
 	}
 	said := explained(o)
-	for _, p := range slices.Concat(personalDecisions, recoveryDecisions) {
+	for _, p := range slices.Concat(personalDecisions, recoveryDecisions, sleepDecisions) {
 		if (p.reasons == nil || slices.Contains(p.reasons, d.Reason)) && p.truth(w, said) {
 			return true
 		}

@@ -45,7 +45,7 @@ func (r recovering) keep() {
 // react is a person who waits for a quorum to return, and then asks for a recovery.
 func (r recovering) react() {
 	w, a := r.w, &r.w.recoveries
-	if w.hasQuorum() || !w.initialised {
+	if w.hasQuorum() || !w.initialised || (sleeper{w}).isAsleep() {
 		a.lost = time.Time{}
 		return
 	}
@@ -132,6 +132,10 @@ func (r recovering) found(x *recovery, name string) {
 
 // attend is a person who looks after a recovery.
 func (r recovering) attend(x *recovery) {
+	if x.wake {
+		r.discard(x)
+		return
+	}
 	r.declareOff(x)
 	r.approve(x)
 	r.discard(x)

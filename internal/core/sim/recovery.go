@@ -148,6 +148,7 @@ type recovery struct {
 	approvals   int
 	misses      int  // how often nothing was there to take a seed of
 	hasty       bool // a person approves it as soon as its seed is there
+	wake        bool // the group wakes by it, and its spec approves it
 	changes     int  // of its object
 	fencing     map[string]time.Time
 	missed      time.Time // since when the store has its seed no more
@@ -329,6 +330,12 @@ func (r recovering) add(o *plan.Observed) {
 	if x == nil {
 		return
 	}
+	if (sleeper{r.w}).allows(x) {
+		x.approve(x.digest(), r.w.now)
+		x.changes-- // nothing is written
+	} else if x.wake {
+		x.approved = ""
+	}
 	seen := *x
 	r.w.recoveries.saw = &seen
 	o.Recovery = plan.Recovery{
@@ -376,6 +383,11 @@ func (r recovering) do(s plan.Step) error {
 	x, saw := r.current(), r.w.recoveries.saw
 	if x == nil || saw == nil || x.id != saw.id || x.changes != saw.changes {
 		return errors.New("the recovery has changed since it was read")
+	}
+	if s.Verb == plan.EndRecovery {
+		if err := (sleeper{r.w}).wakes(); err != nil {
+			return err
+		}
 	}
 	x.changes++
 	if s.Verb == plan.BeginRecovery {

@@ -23,6 +23,7 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 	}
 	s, x := d.Step, r.current()
 	switch {
+	case (sleeper{r.w}).isAsleep() && s.Verb != plan.BeginRecovery: // sleeper judges that
 	case isOfRecovery(s):
 		r.judgeStep(s, x)
 	case x == nil, writes(s, kubeconfig):

@@ -111,6 +111,8 @@ type Setup struct {
 	// Recovers: a person recovers the group when its quorum is lost. Recoverer is what that person does.
 	Recovers  bool
 	Recoverer Recoverer
+	// Hibernates: a person may switch the group off and on.
+	Hibernates bool
 }
 
 // Luck is how often, out of 100 steps, something goes wrong between the group's

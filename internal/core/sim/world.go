@@ -37,6 +37,7 @@ type World struct {
 	limits       limits    // of replacements
 	archive      archive   // of backups of etcd
 	recoveries   archivist // of etcd by a seed
+	power        power     // whether its machines are to run
 	begunSpec    int       // the spec that it was made of
 	begunHeld    bool      // it was made ahead
 	spec         int       // which machines are wanted
@@ -89,6 +90,7 @@ type look struct {
 	recovery     *recovery
 	answers      answer
 	byExtension  bool
+	power        int
 }
 
 // sight is how a member looked, and since when.
@@ -170,6 +172,7 @@ func (w *World) moments(at func(time.Time)) {
 	at(w.others)
 	at(w.refusedUntil)
 	at(w.workersUntil)
+	at(w.power.going)
 }
 
 // hostMoments are when something may happen to a host by itself.
@@ -232,6 +235,7 @@ func (w *World) happen() {
 	w.checkHealth()
 	gate{w}.keep()
 	recovering{w}.keep()
+	sleeper{w}.keep()
 }
 
 // bringBackMembers runs the members again whose failure was a passing one.
@@ -254,7 +258,7 @@ func (w *World) befall(e Event) {
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
 	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || (recovering{w}).befall(e) || w.befallUpdate(e) ||
-		w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) {
+		(sleeper{w}).befall(e) || w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

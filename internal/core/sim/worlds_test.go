@@ -35,6 +35,9 @@ func TestHangingWorlds(t *testing.T) { run(t, Hanging, *steps/4) }
 // TestRecoveredWorlds runs a twentieth as many worlds that lose their quorum, or all machines, and that a person recovers.
 func TestRecoveredWorlds(t *testing.T) { run(t, Recovered, *steps/20) }
 
+// TestHibernatedWorlds runs a fortieth as many worlds that a person switches off and on.
+func TestHibernatedWorlds(t *testing.T) { run(t, Hibernated, *steps/40) }
+
 // failed are seeds of worlds that once failed, and why. What a seed makes may become another world: rows and sweeps guard the same.
 var failed = map[int64]string{
 	7700009161:    "etcd was lowered while outdated machines could still add learners, which then could not start",

@@ -52,6 +52,8 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.requireBackup(ctx)
 	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
 		return recovery{t}.do(ctx, step)
+	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
+		return hibernation{t}.do(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

@@ -108,6 +108,9 @@ func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Boo
 // end cleans what is left of the machines that were given up, and notes that the recovery ended. Cluster API deletes no Node while a
 // control plane has no machine that stays. Machines of etcd alone have none.
 func (t recovery) end(ctx context.Context, annotation string) error {
+	if err := (hibernation{t.Writer}).noteWoken(ctx); err != nil {
+		return err
+	}
 	if t.Nodeless {
 		return t.note(ctx, annotation)
 	}

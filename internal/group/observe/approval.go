@@ -20,10 +20,11 @@ func NeedsApproval(given controlplanev1.ApprovalSpec) bool {
 const revisionLength = 12
 
 // withoutRevision are fields of a spec that say nothing of what machines are like.
-var withoutRevision = []string{"replicas", "approval", "backup"}
+var withoutRevision = []string{"replicas", "approval", "backup", "powerState"}
 
 // Revision names what a group's object wants its machines to be, and how they become that: a hash of its spec, but for the number of
-// machines, whether an approval is needed, and backups. What a spec names, such as templates, is named again when it changes.
+// machines, whether they run, whether an approval is needed, and backups. What a spec names, such as templates, is named again when it
+// changes.
 func Revision(object Object) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

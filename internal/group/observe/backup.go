@@ -92,7 +92,8 @@ func (t wants) addBackup() {
 	if !t.Facts.Group.Initialized {
 		last = time.Time{} // there is nothing to lose
 	}
-	if age == 0 && last.IsZero() || !t.Spec.HoldsQuorum {
+	power := t.Facts.Power
+	if age == 0 && last.IsZero() && !power.Hibernate || !t.Spec.HoldsQuorum || spec == nil {
 		return
 	}
 	p, b := &t.Facts.Policy, &t.Facts.Group.Backup

@@ -155,6 +155,8 @@ type Spec struct {
 	InlineHash string
 	// Backup says when etcd is backed up; nil: never.
 	Backup *controlplanev1.BackupSpec
+	// Hibernate: no machine is to run.
+	Hibernate bool
 	// EtcdTag is the tag of etcd's image that the spec sets; empty: the version chooses it.
 	EtcdTag string
 }

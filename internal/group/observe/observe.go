@@ -158,6 +158,7 @@ func (t wants) addWanted(kind Kind) Own {
 	t.addWindows()
 	t.addChoices()
 	t.addReplacements()
+	t.addPower()
 	t.addBackup()
 	t.refuseBeforeTopology()
 	return own
@@ -176,6 +177,9 @@ func (t *Observer) read(ctx context.Context, machines Machines) error {
 		return err
 	}
 	if err := addRecovery(ctx, t); err != nil {
+		return err
+	}
+	if err := addRunning(ctx, t); err != nil {
 		return err
 	}
 	if err := t.Own.Read(ctx, t); err != nil {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1alpha1 "github.com/quorate/quorate/api/backup/v1alpha1"
@@ -173,11 +174,15 @@ func addRecovery(ctx context.Context, t *Observer) error {
 	}
 	t.Recovery = r
 	t.Facts.Recovery = plan.Recovery{
-		Name: r.Name, Approved: RecoveryApproved(r, string(t.Cluster.UID)), Begun: r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "",
+		Name: r.Name, Approved: RecoveryAllowed(r, string(t.Cluster.UID), t.Object, t.Facts.Now, t.Spec.Hibernate),
+		Begun:  r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != "",
 		GiveUp: slices.Sorted(slices.Values(r.Spec.GiveUp)), Off: slices.Sorted(slices.Values(r.Spec.Off)),
 	}
 	if s := SeedOf(r); s != nil {
 		t.Facts.Recovery.Seed = s.Backup
+	}
+	if c := conditions.Get(r, backupv1alpha1.RecoveredCondition); c != nil && t.Facts.Recovery.Seed == "" {
+		t.Facts.Recovery.Trouble = Cut(c.Message, longestDrift)
 	}
 	return nil
 }

@@ -53,6 +53,8 @@ type View struct {
 	Lacking []string
 	// Updates are the upgrades in place of the cluster's machines.
 	Updates inplace.Seen
+	// Hibernation is what is noted of the group's hibernation.
+	Hibernation Hibernation
 	// Recovery is the requested recovery by a seed; nil: there is none.
 	Recovery *EtcdRecovery
 	// Off has the machines that a person declared off, in recoveries that are under way or ended, and when: none of them may join.

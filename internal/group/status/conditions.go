@@ -70,7 +70,7 @@ func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 	if own := t.Kind.Reports().Conditions; own != nil {
 		all = append(all, own(t.View)...)
 	}
-	all = append(all, t.externalEtcdCondition()...)
+	all = append(append(all, t.externalEtcdCondition()...), t.hibernated(d)...)
 	remote := []metav1.Condition{t.available()}
 	if !t.Nodeless {
 		remote = append(append(remote, t.components()), t.addonsCondition()...)
@@ -100,7 +100,7 @@ func (t Report) initializedCondition() metav1.Condition {
 
 // wanted is how many machines are wanted.
 func (t Report) wanted() int {
-	if t.Facts.Group.Deleting {
+	if p := t.Facts.Power; t.Facts.Group.Deleting || p.Backup != "" || p.Hibernate && len(t.Machines) == 0 {
 		return 0
 	}
 	return t.Facts.Want.Replicas

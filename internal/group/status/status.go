@@ -49,10 +49,11 @@ func (t Report) Group() observe.Object {
 // Stands returns how the group stands. end is when its first certificate expires. A wait is as old as what was seen.
 func (t Report) Stands(end time.Time) Standing {
 	o, s := t.Facts, Standing{CertificateEnd: end}
-	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting {
+	asleep := o.Power.Backup != "" && !o.Recovery.Begun
+	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting && !asleep {
 		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.addonsWork()
 	}
-	if o.Etcd.Ours() && o.Etcd.Known {
+	if o.Etcd.Ours() && o.Etcd.Known && !asleep {
 		s.Etcd = t.etcdStands()
 	}
 	if d := t.Decision; d.Step.Verb == plan.Wait {

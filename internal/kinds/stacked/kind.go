@@ -97,6 +97,7 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 			InPlace:         observe.InPlace(kcp.Spec.InPlace.Policy),
 		},
 		Backup:      kcp.Spec.Backup,
+		Hibernate:   kcp.Spec.PowerState == controlplanev1.PowerHibernated,
 		EtcdTag:     kcp.Spec.KubeadmConfigSpec.ClusterConfiguration.Etcd.Local.ImageTag,
 		HoldsQuorum: managesEtcd(kcp),
 		Components:  []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"},

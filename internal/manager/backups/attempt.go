@@ -26,12 +26,14 @@ const verifyAge = 24 * time.Hour
 
 // look is one look at a group's backups.
 type look struct {
-	object    observe.Object
-	cluster   *clusterv1.Cluster
-	spec      *controlplanev1.BackupSpec
-	timetable backup.Timetable
-	known     *known
-	catalog   clusterbackup.Catalog
+	object  observe.Object
+	cluster *clusterv1.Cluster
+	spec    *controlplanev1.BackupSpec
+	// hibernates: no machine of the group is to run.
+	hibernates bool
+	timetable  backup.Timetable
+	known      *known
+	catalog    clusterbackup.Catalog
 	// entries are the backups that are in the store, and changed those of which it has old versions only, the newest of them.
 	entries, changed []*clusterbackup.Entry
 	// failed is why nothing could be looked at, and reason that in one word; nil: it could.
@@ -221,15 +223,16 @@ func (c *Controller) retain(ctx context.Context, l *look) {
 	}
 }
 
-// held returns the backups in the store. Those are held that a recovery of the namespace restores, or will.
+// held returns the backups in the store. Those are held that a recovery of the namespace restores, or will, and the one from which a group
+// wakes.
 func (c *Controller) held(ctx context.Context, l *look) ([]backup.Stored, error) {
 	held, err := observe.HeldBackups(ctx, c.Client, l.object.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	all := l.stored()
+	all, wakesFrom := l.stored(), observe.HibernationOf(l.object).Backup
 	for i := range all {
-		all[i].Held = held[all[i].Name]
+		all[i].Held = held[all[i].Name] || all[i].Name == wakesFrom
 	}
 	return all, nil
 }

@@ -13,19 +13,22 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// needsNote reports whether something is decided by the newest verified backup: a change of machines, or their deletion.
+// needsNote reports whether something is decided by the newest verified backup: a change of machines, their deletion, or a hibernation.
 func (l *look) needsNote() bool {
-	return observe.MaxBackupAge(l.spec) > 0 || !observe.LastBackup(l.object, l.spec).IsZero()
+	return observe.MaxBackupAge(l.spec) > 0 || l.hibernates || !observe.LastBackup(l.object, l.spec).IsZero()
 }
 
-// required is since when a change of machines, or their deletion, waits for a verified backup that was taken then or later; zero: none
-// does.
+// isAsleep reports whether the machines of a group go, or are gone, because it hibernates: there is nothing to be backed up.
+func (l *look) isAsleep() bool { return observe.HibernationOf(l.object).IsAsleep() }
+
+// required is since when a change of machines, their deletion, or a hibernation, waits for a verified backup that was taken then or later;
+// zero: none does.
 func (l *look) required(now time.Time) time.Time {
 	since := observe.LastBackup(l.object, l.spec)
 	if since.IsZero() {
 		var err error
 		since, err = time.Parse(time.RFC3339, l.object.GetAnnotations()[controlplanev1.BackupRequiredAnnotation])
-		if err != nil || observe.MaxBackupAge(l.spec) == 0 {
+		if err != nil || observe.MaxBackupAge(l.spec) == 0 && !l.hibernates {
 			return time.Time{}
 		}
 	}
@@ -45,7 +48,7 @@ func (l *look) isRequired(now time.Time) bool {
 	if since.IsZero() || !l.known.attempted.Before(since) {
 		return false
 	}
-	late := observe.LastBackup(l.object, l.spec).IsZero() && tooLate(l.spec, l.known.took) != ""
+	late := observe.LastBackup(l.object, l.spec).IsZero() && !l.hibernates && tooLate(l.spec, l.known.took) != ""
 	return !late || !now.Before(l.known.attempted.Add(l.known.took+pause))
 }
 

@@ -222,7 +222,7 @@ func (c *Controller) look(
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	l := &look{object: object, cluster: cluster, spec: spec, timetable: timetable, known: k}
+	l := &look{object: object, cluster: cluster, spec: spec, timetable: timetable, known: k, hibernates: c.Kind.Spec(object).Hibernate}
 	opened, done, err := c.Stores.Open(ctx, object.GetNamespace(), spec.StoreRef)
 	if err != nil {
 		return c.unusable(ctx, l, err)
@@ -237,7 +237,7 @@ func (c *Controller) look(
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if now := time.Now(); !l.due(now).After(now) || l.asked(now) || l.isRequired(now) {
+	if now := time.Now(); !l.isAsleep() && (!l.due(now).After(now) || l.asked(now) || l.isRequired(now)) {
 		if err := c.attempt(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}

@@ -88,6 +88,9 @@ func (l *look) current(status controlplanev1.BackupStatus, now time.Time) metav1
 		made.Reason, made.Message = l.reason, shown(l.failed)
 	case last.Name == "":
 		made.Reason, made.Message = controlplanev1.BackupNever, "there is no verified backup yet"+attempt
+	case l.isAsleep():
+		made.Status, made.Reason = metav1.ConditionTrue, controlplanev1.BackupHibernated
+		made.Message = fmt.Sprintf("hibernated, and wakes from %s: no backup is taken", observe.HibernationOf(l.object).Backup)
 	case l.timetable.Late(last.Time.Time, now):
 		made.Reason = controlplanev1.BackupOverdue
 		made.Message = fmt.Sprintf("the newest verified backup, %s, is older than two intervals of the schedule%s", last.Name, attempt)

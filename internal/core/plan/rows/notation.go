@@ -30,6 +30,8 @@ import (
 //	refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 //	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 //	(ago), begun+ (it has begun), off=1,2 (machines that are off for good);
+//	hibernate (no machine is to run), refuses (it cannot), requested=AGO (since when it is on the way), running=A,B (what keeps workers),
+//	asleep=AGO (since when machines go; the backup is a minute older), woken (from that backup), trouble (the seed is not found);
 //	decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows),
 //	forgotten=3 (that no rule waits for the infrastructure of machine 3), forgotten-=3 (of another of that name);
 //	remains=s1,b,f,103 (what can be recovered from: parseRemains);
@@ -126,7 +128,7 @@ func parseWanted(o *plan.Observed, i int, word string) error {
 		return nil
 	}
 	for _, words := range []map[string]func(){
-		wordsOfGroup(o, value, number), wordsOfPolicy(o, value, number), wordsOfCluster(o, value, number),
+		wordsOfGroup(o, value, number), wordsOfPower(o, value), wordsOfPolicy(o, value, number), wordsOfCluster(o, value, number),
 	} {
 		if set := words[key]; set != nil {
 			set()
@@ -170,6 +172,25 @@ func wordsOfGroup(o *plan.Observed, value string, number int) map[string]func() 
 		"approved": func() { ago, _ := time.ParseDuration(value); o.Recovery.Approved = now.Add(-ago) },
 		"begun+":   func() { o.Recovery.Begun = true },
 		"off":      func() { o.Recovery.Off = numbered(value) },
+		"trouble":  func() { o.Recovery.Trouble = "the store does not answer: connection refused" },
+	}
+}
+
+// wordsOfPower are those of its hibernation.
+func wordsOfPower(o *plan.Observed, value string) map[string]func() {
+	return map[string]func(){
+		"hibernate": func() { o.Power.Hibernate = true },
+		"refuses":   func() { o.Power.Refused = "spec.powerState is Hibernated, and spec.backup is missing" },
+		"requested": func() { o.Power.Requested = ago(value) },
+		"running":   func() { o.Power.Running = strings.Split(value, ",") },
+		"asleep": func() {
+			p := &o.Power
+			p.Backup, p.Since, p.Taken = "b1", ago(value), ago(value).Add(-time.Minute)
+			if p.Requested.IsZero() {
+				p.Requested = p.Taken.Add(-time.Minute)
+			}
+		},
+		"woken": func() { o.Power.Woken = true },
 	}
 }
 

@@ -82,6 +82,11 @@ func (r *recovery) hasBegun() bool {
 	return r.Annotations[backupv1alpha1.RecoveryBegunAnnotation] != ""
 }
 
+// isAllowed reports whether a person approved the recovery as it is, or its group wakes by it.
+func (r *recovery) isAllowed() bool {
+	return !observe.RecoveryAllowed(r.EtcdRecovery, string(r.cluster.UID), r.group, time.Now(), r.kind.Spec(r.group).Hibernate).IsZero()
+}
+
 // errRefused: the request cannot be carried out, and looking again does not help.
 var errRefused = errors.New("refused")
 
@@ -168,6 +173,9 @@ func (c *Controller) report(ctx context.Context, r *recovery, failed error) erro
 	case r.hasBegun():
 		made.Reason = backupv1alpha1.RecoveryUnderway
 		made.Message = "see status.plan of the control plane"
+	case seed != nil && r.isAllowed():
+		made.Reason = backupv1alpha1.RecoveryUnderway
+		made.Message = "the control plane wakes from the backup of its hibernation; see its status.plan"
 	case seed != nil:
 		made.Reason = backupv1alpha1.RecoveryUnapproved
 		made.Message = fmt.Sprintf("backup %s, taken %s, revision %d, is to be restored and %d machines are given up; approve it: quorate "+

@@ -226,7 +226,7 @@ func (s *Server) send(ctx context.Context, w http.ResponseWriter, object *backup
 	if err := s.find(ctx, r); err != nil {
 		return err
 	}
-	if observe.RecoveryApproved(object, string(r.cluster.UID)).IsZero() {
+	if !r.isAllowed() {
 		return errors.New("the recovery was changed after it was approved")
 	}
 	if !r.kind.Type().Nodeless { // machines of etcd alone do not serve there
