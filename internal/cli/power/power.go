@@ -39,6 +39,11 @@ type powered struct {
 	timeout  time.Duration
 }
 
+// Commands are `quorate hibernate` and `quorate wake`, and `quorate recover` and `quorate restore`, by whose way a cluster wakes.
+func Commands(i *command.Invocation) []*cobra.Command {
+	return []*cobra.Command{recovery.Command(i), recovery.RestoreCommand(i), HibernateCommand(i), WakeCommand(i)}
+}
+
 // HibernateCommand is `quorate hibernate`.
 func HibernateCommand(i *command.Invocation) *cobra.Command {
 	a, p := &app{i}, powered{state: controlplanev1.PowerHibernated}

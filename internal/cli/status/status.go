@@ -17,7 +17,6 @@ import (
 	"github.com/quorate/quorate/internal/cli/export"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/power"
-	"github.com/quorate/quorate/internal/cli/recovery"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
@@ -25,14 +24,14 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate dashboard`, `quorate export` and
-// `quorate backup`.
+// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate dashboard`, `quorate export`,
+// `quorate backup`, and those that let a cluster rest or come back.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{
+	return append([]*cobra.Command{
 		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), export.Command(i),
-		backups.Command(i), recovery.Command(i), recovery.RestoreCommand(i), power.HibernateCommand(i), power.WakeCommand(i),
-	}
+		backups.Command(i),
+	}, power.Commands(i)...)
 }
 
 func (a *app) statusCommand() *cobra.Command {

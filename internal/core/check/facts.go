@@ -71,3 +71,29 @@ func memberNamed(o plan.Observed, id string) (plan.Member, error) {
 	}
 	return plan.Member{}, fmt.Errorf("there is no member %s", id)
 }
+
+// isWhole: all components, the voter among them, are proven healthy.
+func isWhole(o plan.Observed, m plan.Machine) bool {
+	for _, c := range m.Components {
+		if c.Health != plan.Healthy {
+			return false
+		}
+	}
+	if len(m.Components) == 0 {
+		return false
+	}
+	return votesWell(o, m)
+}
+
+// votesWell: the voter on a machine is proven healthy, or there should be none.
+func votesWell(o plan.Observed, m plan.Machine) bool {
+	if !ours(o.Etcd) {
+		return true
+	}
+	for _, e := range o.Etcd.Members {
+		if e.Machine == m.Name && !e.Learner && e.Health == plan.Healthy && !isCorrupt(e) {
+			return true
+		}
+	}
+	return false
+}

@@ -79,10 +79,14 @@ func NewQuorums(secrets client.Reader, authority secret.Purpose) Quorums {
 }
 
 // Of implements Quorums.
-func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) { return q.etcd(ctx, cluster) }
+func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error) {
+	return q.etcd(ctx, cluster)
+}
 
 // Space implements Quorums.
-func (q *quorums) Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error) { return q.etcd(ctx, cluster) }
+func (q *quorums) Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error) {
+	return q.etcd(ctx, cluster)
+}
 
 // etcd returns the etcd of a cluster, with credentials that are valid.
 func (q *quorums) etcd(ctx context.Context, cluster *clusterv1.Cluster) (*etcd.Cluster, error) {
