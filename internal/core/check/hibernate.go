@@ -26,10 +26,7 @@ func checkHibernation(o plan.Observed, s plan.Step) error {
 	p := o.Power
 	switch s.Verb {
 	case plan.BeginHibernation:
-		if !p.Hibernate || p.Refused != "" || p.Backup != "" || o.Recovery.Begun {
-			return errors.New("the group is not to hibernate now")
-		}
-		return nil
+		return checkToHibernate(o)
 	case plan.Hibernate:
 		return checkHibernate(o)
 	case plan.GiveUp:
@@ -41,21 +38,31 @@ func checkHibernation(o plan.Observed, s plan.Step) error {
 			return errors.New("the group hibernates, or did not")
 		}
 		return nil
-	case plan.Write:
-		if isOfClients(o, s) {
-			return checkWrite(o, s)
-		}
+	}
+	if isOfClients(o, s) {
+		return checkWrite(o, s)
 	}
 	return fmt.Errorf("%s: not a step for a group that hibernates", action(s))
+}
+
+// checkToHibernate: the user wants the group to hibernate, and none of its machines was let go.
+func checkToHibernate(o plan.Observed) error {
+	if p := o.Power; !p.Hibernate || p.Refused != "" || p.Backup != "" || o.Recovery.Begun {
+		return errors.New("the group is not to hibernate now")
+	}
+	return nil
 }
 
 // checkHibernate: all machines may go, and all data with them, only once a verified backup has the data of a cluster whose workers are
 // gone, and while its etcd is well.
 func checkHibernate(o plan.Observed) error {
 	p, b := o.Power, o.Group.Backup
+	if err := checkToHibernate(o); err != nil {
+		return err
+	}
 	switch {
-	case !p.Hibernate || p.Refused != "" || p.Backup != "" || o.Recovery.Begun || !o.Group.Initialized:
-		return errors.New("the group is not to hibernate now")
+	case !o.Group.Initialized:
+		return errors.New("no cluster was initialised: nothing could wake")
 	case p.Requested.IsZero() || len(p.Running) > 0 || len(o.Workers) > 0:
 		return errors.New("workers still need the machines")
 	case len(o.Uncontrolled) > 0:

@@ -36,13 +36,7 @@ func (w *world) act(s plan.Step) {
 		w.o.Choices = slices.DeleteFunc(slices.Clone(w.o.Choices), func(c plan.Choice) bool { return c.Digest == s.Choice })
 	case plan.RequestBackup:
 		w.requestBackup()
-	case plan.BeginRecovery:
-		w.o.Recovery.Begun = true
-	case plan.EndRecovery:
-		w.o.Power.Woken = w.o.Power.Woken || w.o.Power.Backup != ""
-		w.o.Power.Requested, w.o.Power.Backup = time.Time{}, ""
-		w.o.Recovery = plan.Recovery{}
-	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
+	case plan.BeginRecovery, plan.EndRecovery, plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
 		sleeper{w}.act(s)
 	default:
 		if m := w.machine(s.Machine); m != nil {

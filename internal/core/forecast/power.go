@@ -1,6 +1,8 @@
 package forecast
 
 import (
+	"time"
+
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -10,11 +12,17 @@ const wakes = "by which it wakes"
 // sleeper is a world whose group may hibernate.
 type sleeper struct{ w *world }
 
-// act lets a step of a hibernation take its effect.
+// act lets a step of a hibernation, or of a recovery as a whole, take its effect.
 func (z sleeper) act(s plan.Step) {
 	w := z.w
 	p := &w.o.Power
 	switch s.Verb {
+	case plan.BeginRecovery:
+		w.o.Recovery.Begun = true
+	case plan.EndRecovery:
+		p.Woken = p.Woken || p.Backup != ""
+		p.Requested, p.Backup = time.Time{}, ""
+		w.o.Recovery = plan.Recovery{}
 	case plan.BeginHibernation:
 		p.Requested, p.Running, p.Woken = w.o.Now, nil, false
 	case plan.Hibernate:

@@ -75,10 +75,8 @@ func (w *World) act(s plan.Step) error {
 		return w.lower(s)
 	case plan.Compact, plan.Defragment, plan.Disarm:
 		return spacious{w}.do(s)
-	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
+	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery, plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
 		return recovering{w}.do(s)
-	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
-		return sleeper{w}.do(s)
 	case plan.RequestBackup:
 		w.archive.noted.Required = w.now.Truncate(time.Second)
 	case plan.DropChoice:

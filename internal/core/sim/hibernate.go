@@ -224,19 +224,9 @@ func (z sleeper) judge(s plan.Step, fresh bool) {
 	if !w.setup.Hibernates || !fresh {
 		return
 	}
-	isNoted := func(b backups.Stored) bool { return b.Name == p.noted.Backup }
 	switch s.Verb {
-	case plan.Hibernate:
-		young := func(b backups.Stored) bool {
-			return b.Name == w.archive.noted.Name && !b.Taken.Before(p.away.Truncate(time.Second))
-		}
-		if p.away.IsZero() || !slices.ContainsFunc(w.archive.proven, young) {
-			w.blame("%s, and no verified backup was taken since the workers are gone", s)
-		}
-	case plan.GiveUp:
-		if z.isAsleep() && !slices.ContainsFunc(w.archive.proven, isNoted) {
-			w.blame("%s, and there is no backup from which the group wakes", s)
-		}
+	case plan.Hibernate, plan.GiveUp:
+		z.judgeBackup(s)
 	case plan.Create, plan.Delete, plan.UpdateInPlace, plan.StartBootstrap:
 		h := w.named(s.Machine)
 		finishes := s.Verb == plan.UpdateInPlace && h != nil && h.update != nil
@@ -247,6 +237,21 @@ func (z sleeper) judge(s plan.Step, fresh bool) {
 		if p.noted.Backup != "" && !p.noted.Woken {
 			w.blame("%s, and machines have gone", s)
 		}
+	}
+}
+
+// judgeBackup: there truly is a backup from which the group wakes, and it was taken since the workers are gone.
+func (z sleeper) judgeBackup(s plan.Step) {
+	w, p := z.w, &z.w.power
+	name := p.noted.Backup
+	if s.Verb == plan.Hibernate {
+		name = w.archive.noted.Name
+	} else if !z.isAsleep() {
+		return // a recovery gives it up
+	}
+	i := slices.IndexFunc(w.archive.proven, func(b backups.Stored) bool { return b.Name == name })
+	if i < 0 || p.away.IsZero() || w.archive.proven[i].Taken.Before(p.away.Truncate(time.Second)) {
+		w.blame("%s, and no verified backup was taken since the workers are gone", s)
 	}
 }
 

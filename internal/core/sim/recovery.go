@@ -330,7 +330,7 @@ func (r recovering) add(o *plan.Observed) {
 	if x == nil {
 		return
 	}
-	if (sleeper{r.w}).allows(x) {
+	if sleeper(r).allows(x) {
 		x.approve(x.digest(), r.w.now)
 		x.changes-- // nothing is written
 	} else if x.wake {
@@ -372,8 +372,11 @@ func (r recovering) isOff(name string) bool {
 	})
 }
 
-// do carries out a step of a recovery. Its object is written only as it was seen.
+// do carries out a step of a recovery, or of a hibernation. Its object is written only as it was seen.
 func (r recovering) do(s plan.Step) error {
+	if !isOfRecovery(s) {
+		return sleeper(r).do(s)
+	}
 	if s.Verb == plan.GiveUp {
 		if h := r.w.named(s.Machine); h != nil {
 			r.giveUp(h)
@@ -385,7 +388,7 @@ func (r recovering) do(s plan.Step) error {
 		return errors.New("the recovery has changed since it was read")
 	}
 	if s.Verb == plan.EndRecovery {
-		if err := (sleeper{r.w}).wakes(); err != nil {
+		if err := sleeper(r).wakes(); err != nil {
 			return err
 		}
 	}

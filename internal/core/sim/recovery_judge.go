@@ -18,12 +18,11 @@ func isOfRecovery(s plan.Step) bool {
 
 // judgeDecision holds a decision against what is known of recoveries. fresh: what was observed is the truth.
 func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
-	if !r.w.setup.Recovers || !fresh {
+	if !r.w.setup.Recovers || !fresh || r.isOfSleep(d.Step) {
 		return
 	}
 	s, x := d.Step, r.current()
 	switch {
-	case (sleeper{r.w}).isAsleep() && s.Verb != plan.BeginRecovery: // sleeper judges that
 	case isOfRecovery(s):
 		r.judgeStep(s, x)
 	case x == nil, writes(s, kubeconfig):
@@ -34,6 +33,11 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 	default:
 		r.judgeDue(d, x)
 	}
+}
+
+// isOfSleep: a step is taken while the machines of a hibernated group go, or are gone. sleeper judges it.
+func (r recoveryJudge) isOfSleep(s plan.Step) bool {
+	return sleeper(r.recovering).isAsleep() && s.Verb != plan.BeginRecovery
 }
 
 // isSeededUp: the machine that restored the seed stays, and its API server answers.

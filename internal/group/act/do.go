@@ -50,10 +50,8 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.Annotate(ctx, map[string]string{controlplanev1.DecisionPrefix + digest: "", controlplanev1.DecidedByPrefix + digest: ""})
 	case plan.RequestBackup:
 		return t.requireBackup(ctx)
-	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery:
+	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery, plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
 		return recovery{t}.do(ctx, step)
-	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
-		return hibernation{t}.do(ctx, step)
 	case plan.Finish:
 		return t.finish(ctx)
 	case plan.Nothing, plan.Wait:

@@ -26,13 +26,15 @@ type Seeder interface {
 // recovery carries out the steps of a recovery by a seed.
 type recovery struct{ *Writer }
 
-// do carries out a step.
+// do carries out a step of a recovery, or of a hibernation, which ends in one.
 func (t recovery) do(ctx context.Context, step plan.Step) error {
 	switch step.Verb {
 	case plan.BeginRecovery:
 		return t.note(ctx, observe.RecoveryBegunAnnotation)
 	case plan.GiveUp:
 		return t.giveUp(ctx, step.Machine)
+	case plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
+		return hibernation(t).do(ctx, step)
 	}
 	return t.end(ctx, observe.RecoveryEndedAnnotation)
 }
@@ -108,7 +110,7 @@ func (t recovery) seed(ctx context.Context, step plan.Step, refers clusterv1.Boo
 // end cleans what is left of the machines that were given up, and notes that the recovery ended. Cluster API deletes no Node while a
 // control plane has no machine that stays. Machines of etcd alone have none.
 func (t recovery) end(ctx context.Context, annotation string) error {
-	if err := (hibernation{t.Writer}).noteWoken(ctx); err != nil {
+	if err := hibernation(t).noteWoken(ctx); err != nil {
 		return err
 	}
 	if t.Nodeless {

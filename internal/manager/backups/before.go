@@ -21,6 +21,22 @@ func (l *look) needsNote() bool {
 // isAsleep reports whether the machines of a group go, or are gone, because it hibernates: there is nothing to be backed up.
 func (l *look) isAsleep() bool { return observe.HibernationOf(l.object).IsAsleep() }
 
+// isWanted reports whether a backup is to be taken now.
+func (l *look) isWanted(now time.Time) bool {
+	return !l.isAsleep() && (!l.due(now).After(now) || l.asked(now) || l.isRequired(now))
+}
+
+// again is after how long the group is looked at again. While it hibernates none is due, however old the newest is.
+func (l *look) again(now time.Time) time.Duration {
+	switch {
+	case l.waits != nil:
+		return soon
+	case l.isAsleep():
+		return looks
+	}
+	return min(looks, max(time.Second, l.due(now).Sub(now)))
+}
+
 // required is since when a change of machines, their deletion, or a hibernation, waits for a verified backup that was taken then or later;
 // zero: none does.
 func (l *look) required(now time.Time) time.Time {

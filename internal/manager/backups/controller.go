@@ -237,7 +237,7 @@ func (c *Controller) look(
 	if err = l.list(ctx); err != nil {
 		return c.unusable(ctx, l, err)
 	}
-	if now := time.Now(); !l.isAsleep() && (!l.due(now).After(now) || l.asked(now) || l.isRequired(now)) {
+	if l.isWanted(time.Now()) {
 		if err := c.attempt(ctx, l); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -250,10 +250,7 @@ func (c *Controller) look(
 	if err := c.report(ctx, l); err != nil {
 		return ctrl.Result{}, err
 	}
-	if l.waits != nil {
-		return ctrl.Result{RequeueAfter: soon}, nil
-	}
-	return ctrl.Result{RequeueAfter: min(looks, max(time.Second, time.Until(l.due(time.Now()))))}, nil
+	return ctrl.Result{RequeueAfter: l.again(time.Now())}, nil
 }
 
 // unusable reports that the store cannot be used, and when it is tried again.

@@ -30,6 +30,9 @@ func TestHibernatedBackups(t *testing.T) {
 	if !strings.HasPrefix(text, "True Hibernated: hibernated, and wakes from "+name) || !kcp.Status.Backup.LastAttempt.Time.Equal(&attempted) {
 		t.Errorf("%s, the last attempt was at %s, before at %s", text, kcp.Status.Backup.LastAttempt.Time, attempted)
 	}
+	if again := (&look{object: kcp}).again(time.Now()); again != looks {
+		t.Errorf("the store is read again after %s", again)
+	}
 	l := &look{object: kcp, catalog: s.catalog(uid), known: &known{}}
 	if err := l.list(t.Context()); err != nil {
 		t.Fatal(err)
