@@ -18,7 +18,7 @@ func isOfRecovery(s plan.Step) bool {
 
 // judgeDecision holds a decision against what is known of recoveries. fresh: what was observed is the truth.
 func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
-	if !r.w.setup.Recovers || !fresh || r.isOfSleep(d.Step) {
+	if !fresh || !r.judges(d.Step) {
 		return
 	}
 	s, x := d.Step, r.current()
@@ -35,9 +35,9 @@ func (r recoveryJudge) judgeDecision(d plan.Decision, fresh bool) {
 	}
 }
 
-// isOfSleep: a step is taken while the machines of a hibernated group go, or are gone. sleeper judges it.
-func (r recoveryJudge) isOfSleep(s plan.Step) bool {
-	return sleeper(r.recovering).isAsleep() && s.Verb != plan.BeginRecovery
+// judges: the group may be recovered, and a step is not one taken while the machines of a hibernated group go: sleeper judges that.
+func (r recoveryJudge) judges(s plan.Step) bool {
+	return r.w.setup.Recovers && (!sleeper(r.recovering).isAsleep() || s.Verb == plan.BeginRecovery)
 }
 
 // isSeededUp: the machine that restored the seed stays, and its API server answers.
