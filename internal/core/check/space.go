@@ -46,12 +46,31 @@ func checkCompact(o plan.Observed, s plan.Step) error {
 	return nil
 }
 
-// checkDefragment: the member does not answer meanwhile. The others are a majority without it, and it leads only where no other can.
+// checkDefragment: the member has space to give back. It does not answer meanwhile: the others are a majority without it, and it leads only
+// where no other can.
 func checkDefragment(o plan.Observed, s plan.Step) error {
 	m, err := memberNamed(o, s.Member)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if err := checkSparse(o, m); err != nil {
+		return err
+	}
+	alive, voters := besides(o, m)
+	switch {
+	case m.Learner || voters == 1:
+		return nil
+	case m.Leader:
+		return fmt.Errorf("member %s leads: it hands over first", m.ID)
+	case 2*alive <= voters:
+		return fmt.Errorf("without member %s %d of %d voters would answer", m.ID, alive, voters)
+	}
+	return nil
+}
+
+// checkSparse: a member answers, is full, and its data may not need all that they take.
+func checkSparse(o plan.Observed, m plan.Member) error {
+	switch {
 	case m.Health != plan.Healthy || isCorrupt(m):
 		return fmt.Errorf("member %s is not well", m.ID)
 	case m.Quota <= 0 || m.Size/9 < m.Quota/10:
@@ -62,7 +81,11 @@ func checkDefragment(o plan.Observed, s plan.Step) error {
 	case o.Now.Before(m.Defragmented.Add(5 * time.Minute)):
 		return fmt.Errorf("member %s was defragmented a moment ago", m.ID)
 	}
-	alive, voters := 0, 0
+	return nil
+}
+
+// besides counts the voters: those beside a member that are well, on machines that stay, and all.
+func besides(o plan.Observed, m plan.Member) (alive, voters int) {
 	for _, other := range o.Etcd.Members {
 		if other.Learner {
 			continue
@@ -73,13 +96,5 @@ func checkDefragment(o plan.Observed, s plan.Step) error {
 			alive++
 		}
 	}
-	switch {
-	case m.Learner || voters == 1:
-		return nil
-	case m.Leader:
-		return fmt.Errorf("member %s leads: it hands over first", m.ID)
-	case 2*alive <= voters:
-		return fmt.Errorf("without member %s %d of %d voters would answer", m.ID, alive, voters)
-	}
-	return nil
+	return alive, voters
 }

@@ -71,10 +71,8 @@ func (w *World) act(s plan.Step) error {
 		w.promote(w.memberByID(s.Member))
 	case plan.MoveLeader, plan.AddPlaceholder, plan.RemoveMember:
 		return w.reconfigure(s)
-	case plan.EnableDowngrade, plan.CancelDowngrade:
-		return w.lower(s)
-	case plan.Compact, plan.Defragment, plan.Disarm:
-		return spacious{w}.do(s)
+	case plan.EnableDowngrade, plan.CancelDowngrade, plan.Compact, plan.Defragment, plan.Disarm:
+		return spacious{w}.maintain(s)
 	case plan.BeginRecovery, plan.GiveUp, plan.EndRecovery, plan.BeginHibernation, plan.Hibernate, plan.Wake, plan.EndHibernation:
 		return recovering{w}.do(s)
 	case plan.RequestBackup:

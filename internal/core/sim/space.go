@@ -64,6 +64,14 @@ func (w spacious) measure(o *plan.Observed) {
 	}
 }
 
+// maintain carries out a step about etcd's version or its space.
+func (w spacious) maintain(s plan.Step) error {
+	if s.Verb == plan.EnableDowngrade || s.Verb == plan.CancelDowngrade {
+		return w.lower(s)
+	}
+	return w.do(s)
+}
+
 // do carries out a step about space.
 func (w spacious) do(s plan.Step) error {
 	if !w.hasLeader() {
@@ -104,13 +112,18 @@ func (w spacious) judge(s plan.Step, fresh bool) {
 	if !w.isAlarmed() {
 		w.blame("%s, and no member raises an alarm", s)
 	}
-	full := slices.ContainsFunc(w.members, w.isFull)
-	m := w.memberByID(s.Member)
+	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, w.isFull) && !w.blinded {
+		w.blame("%s, and a member has no space", s)
+	}
+	if m := w.memberByID(s.Member); s.Verb == plan.Defragment && m != nil && !m.learner {
+		w.judgeDefragment(s, m)
+	}
+}
+
+// judgeDefragment: a full voter does not answer for a while.
+func (w spacious) judgeDefragment(s plan.Step, m *member) {
 	running, all := w.voters()
 	switch {
-	case s.Verb == plan.Disarm && full && !w.blinded:
-		w.blame("%s, and a member has no space", s)
-	case s.Verb != plan.Defragment || m == nil || m.learner:
 	case !w.isFull(m):
 		w.blame("%s, whose data do not fill the quota", s)
 	case all > 1 && m == w.leader:

@@ -39,10 +39,8 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 		return t.release(ctx, step.Machine)
 	case plan.MoveLeader, plan.PromoteMember, plan.AddPlaceholder, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
-	case plan.EnableDowngrade, plan.CancelDowngrade:
-		return t.changeVersion(ctx, step)
-	case plan.Compact, plan.Defragment, plan.Disarm:
-		return t.relieveSpace(ctx, step)
+	case plan.EnableDowngrade, plan.CancelDowngrade, plan.Compact, plan.Defragment, plan.Disarm:
+		return t.maintainEtcd(ctx, step)
 	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
 		return updating{t}.do(ctx, step)
 	case plan.DropChoice:
@@ -226,6 +224,14 @@ func (t *Writer) changeVersion(ctx context.Context, step plan.Step) error {
 		}
 		return quorum.EnableDowngrade(ctx, t.allTargets(), step.Version)
 	})
+}
+
+// maintainEtcd carries out a step about etcd's version or its space.
+func (t *Writer) maintainEtcd(ctx context.Context, step plan.Step) error {
+	if step.Verb == plan.EnableDowngrade || step.Verb == plan.CancelDowngrade {
+		return t.changeVersion(ctx, step)
+	}
+	return t.relieveSpace(ctx, step)
 }
 
 // relieveSpace carries out a step that ends the alarm NOSPACE.

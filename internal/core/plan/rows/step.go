@@ -16,12 +16,7 @@ func Step(o plan.Observed, text string) plan.Step {
 	}
 	for i, w := range words[1:] {
 		switch {
-		case s.Verb == plan.EnableDowngrade:
-			s.Version = w
-		case s.Verb == plan.Compact:
-			s.Revision, _ = strconv.ParseInt(w, 10, 64)
-		case s.Verb == plan.DropChoice:
-			s.Choice = decision(o, w)
+		case argument(o, &s, w):
 		case i == 0 && strings.HasPrefix(w, "e"):
 			s.Member = w
 		case i == 0:
@@ -41,6 +36,21 @@ func Step(o plan.Observed, text string) plan.Step {
 		}
 	}
 	return s
+}
+
+// argument reads what a step is about that is no machine and no member. It reports whether the step has such a thing.
+func argument(o plan.Observed, s *plan.Step, text string) bool {
+	switch s.Verb {
+	case plan.EnableDowngrade:
+		s.Version = text
+	case plan.Compact:
+		s.Revision, _ = strconv.ParseInt(text, 10, 64)
+	case plan.DropChoice:
+		s.Choice = decision(o, text)
+	default:
+		return false
+	}
+	return true
 }
 
 // decision reads the digest of a person's decision; "it" is the first.
