@@ -140,7 +140,7 @@ vulncheck: $(GOVULNCHECK) ## known vulnerabilities in all programs and tools; no
 unit: programs ## unit tests, rows, stories, a million steps of random worlds, as many fresh ones as FRESH_STEPS, envtest
 	./bin/quorate artifacts build
 	$(WITH_ASSETS) \
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -v /test/e2e)
+	$(GO) test -timeout 30m $$($(GO) list ./... | grep -v /test/e2e)
 	$(WITH_ASSETS) \
 	$(GO) -C tools/install test ./...
 	$(GO) -C tools/peer test ./...

@@ -40,7 +40,7 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	case plan.MoveLeader, plan.PromoteMember, plan.AddPlaceholder, plan.RemoveMember:
 		return t.changeMembers(ctx, step)
 	case plan.EnableDowngrade, plan.CancelDowngrade, plan.Compact, plan.Defragment, plan.Disarm:
-		return t.maintainEtcd(ctx, step)
+		return maintainEtcd(ctx, t, step)
 	case plan.UpdateInPlace, plan.RecordUpdate, plan.DropUpdate:
 		return updating{t}.do(ctx, step)
 	case plan.DropChoice:
@@ -227,15 +227,15 @@ func (t *Writer) changeVersion(ctx context.Context, step plan.Step) error {
 }
 
 // maintainEtcd carries out a step about etcd's version or its space.
-func (t *Writer) maintainEtcd(ctx context.Context, step plan.Step) error {
+func maintainEtcd(ctx context.Context, t *Writer, step plan.Step) error {
 	if step.Verb == plan.EnableDowngrade || step.Verb == plan.CancelDowngrade {
 		return t.changeVersion(ctx, step)
 	}
-	return t.relieveSpace(ctx, step)
+	return relieveSpace(ctx, t, step)
 }
 
 // relieveSpace carries out a step that ends the alarm NOSPACE.
-func (t *Writer) relieveSpace(ctx context.Context, step plan.Step) error {
+func relieveSpace(ctx context.Context, t *Writer, step plan.Step) error {
 	quorum, err := t.Quorums.Space(ctx, t.Cluster)
 	if err != nil {
 		return err
