@@ -28,7 +28,8 @@ func checkSpace(o plan.Observed, s plan.Step) error {
 		return checkDefragment(o, s)
 	}
 	for _, m := range o.Etcd.Members {
-		if m.Health == plan.Healthy && !isCorrupt(m) && (m.Size <= 0 || m.Quota <= 0 || m.Size/9 >= m.Quota/10) {
+		counts := m.Health == plan.Healthy && !isCorrupt(m) || raises(m) && m.Health != plan.Unhealthy
+		if counts && (m.Size <= 0 || m.Quota <= 0 || m.Size/9 >= m.Quota/10) {
 			return fmt.Errorf("member %s has no space, or it is not known: the alarm stays", m.ID)
 		}
 	}

@@ -53,10 +53,13 @@ func relieveSpace(of *state) opinion {
 // filled is the state of a group whose etcd takes no writes that add data.
 type filled struct{ *state }
 
-// unmeasured is a member that answers, and of which it is not known how much space its data take; nil: there is none.
+// unmeasured is a member that answers, or raises the alarm and may live, and of which it is not known how much space its data take; nil:
+// there is none.
 func (s filled) unmeasured() *Member {
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; m.isSound() && (m.Size <= 0 || m.Quota <= 0) {
+		m := &s.Etcd.Members[i]
+		mayRaise := slices.Contains(m.Alarms, noSpace) && m.Health != Unhealthy
+		if (m.isSound() || mayRaise) && (m.Size <= 0 || m.Quota <= 0) {
 			return m
 		}
 	}

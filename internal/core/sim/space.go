@@ -112,7 +112,8 @@ func (w spacious) judge(s plan.Step, fresh bool) {
 	if !w.isAlarmed() {
 		w.blame("%s, and no member raises an alarm", s)
 	}
-	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, w.isFull) && !w.blinded {
+	full := func(m *member) bool { return w.isFull(m) && w.isAsked(m) }
+	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, full) && !w.blinded {
 		w.blame("%s, and a member has no space", s)
 	}
 	if m := w.memberByID(s.Member); s.Verb == plan.Defragment && m != nil && !m.learner {
