@@ -29,7 +29,7 @@ func checkSpace(o plan.Observed, s plan.Step) error {
 	}
 	for _, m := range o.Etcd.Members {
 		counts := m.Health == plan.Healthy && !isCorrupt(m) || raises(m) && m.Health != plan.Unhealthy
-		if counts && (m.Size <= 0 || m.Quota <= 0 || m.Size/9 >= m.Quota/10) {
+		if counts && (m.Size <= 0 || m.Size/9 >= m.Quota/10) {
 			return fmt.Errorf("member %s has no space, or it is not known: the alarm stays", m.ID)
 		}
 	}
@@ -74,7 +74,7 @@ func checkSparse(o plan.Observed, m plan.Member) error {
 	switch {
 	case m.Health != plan.Healthy || isCorrupt(m):
 		return fmt.Errorf("member %s is not well", m.ID)
-	case m.Quota <= 0 || m.Size/9 < m.Quota/10:
+	case m.Size <= 0 || m.Size/9 < m.Quota/10:
 		return fmt.Errorf("member %s has space", m.ID)
 	case m.Defragmented.Before(o.Etcd.CompactedAt): // what was freed is not counted yet
 	case m.InUse/4 > m.Size/5:

@@ -59,7 +59,7 @@ func (s filled) unmeasured() *Member {
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
 		mayRaise := slices.Contains(m.Alarms, noSpace) && m.Health != Unhealthy
-		if (m.isSound() || mayRaise) && (m.Size <= 0 || m.Quota <= 0) {
+		if (m.isSound() || mayRaise) && m.Size <= 0 {
 			return m
 		}
 	}
@@ -107,9 +107,6 @@ func (s filled) defragment(m *Member) opinion {
 	}
 	if v := s.handOver(m, "NoSpace", why); v.decided {
 		return v
-	}
-	if m.Leader && len(s.voters) > 1 {
-		return pass("%s: it cannot be defragmented, since it leads and no other member can", why)
 	}
 	return do(Step{Verb: Defragment, Member: m.ID, Machine: m.Machine}, "NoSpace", "%s: it is defragmented", why)
 }
