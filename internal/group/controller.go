@@ -301,13 +301,13 @@ func (c *Controller) carryOut(ctx context.Context, t *Turn, told controlplanev1.
 func (t *Turn) prepare(d plan.Decision) {
 	t.KeepReads()
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
-	switch rests := t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil; {
-	case rests && t.Surveys():
-		observe.LookOut(t.Observer)
-		fallthrough
-	case rests:
+	rests := t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil
+	if rests {
 		t.Quorums.Rest(t.ClusterKey())
-	default:
+	}
+	if rests && t.Surveys() {
+		observe.LookOut(t.Observer)
+	} else {
 		t.Memory.Surveys.LookAway()
 	}
 	t.Memories.Moves(t.Key(), t.moves())

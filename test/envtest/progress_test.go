@@ -2,6 +2,7 @@ package envtest
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 const (
@@ -58,7 +61,9 @@ func TestRecoveryProgress(t *testing.T) {
 	if err := yaml.Unmarshal(text, managers); err != nil {
 		t.Fatal(err)
 	}
-	roles := map[string]*rbacv1.ClusterRole{"approver": clusterRole(t, "quorate-approver"), "manager": managers}
+	roles := map[string]*rbacv1.ClusterRole{
+		"approver": clusterRole(t, "quorate-approver"), "tenant": clusterRole(t, "quorate-tenant"), "manager": managers,
+	}
 	for name, role := range roles {
 		binding := &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}, RoleRef: roleRef("ClusterRole", role.Name),
@@ -99,6 +104,60 @@ func TestRecoveryProgress(t *testing.T) {
 		}
 	}
 	if now := fresh(t, c, o).GetAnnotations(); now["backup.quorate.io/begun"] != "2026-01-01T00:00:00Z" {
+		t.Errorf("annotations %v", now)
+	}
+	hibernates(t, c, as(t, env.Config, "tenant"), manager)
+}
+
+const (
+	hibernation = `{"requested":"2026-01-01T00:00:00Z","backup":"b","taken":"2026-01-01T00:00:01Z"}`
+	sleeper     = `
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {name: demo, namespace: default}
+spec:
+  replicas: 1
+  version: v1.37.2
+  machineTemplate: {spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: LocalMachineTemplate, name: demo}}}
+`
+)
+
+// hibernates: machines go by what is noted of a hibernation, so that only the manager notes it. A user may ask for it by the spec.
+func hibernates(t *testing.T, c, tenant, manager client.Client) {
+	t.Helper()
+	o := object(t, sleeper)
+	o.SetAnnotations(map[string]string{controlplanev1.HibernationAnnotation: hibernation, "a": "b"})
+	create(t, tenant, o)
+	if now := fresh(t, c, o).GetAnnotations(); now[controlplanev1.HibernationAnnotation] != "" || now["a"] != "b" {
+		t.Errorf("created with %v", now)
+	}
+	noted := func(text string) string {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+			controlplanev1.HibernationAnnotation: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(patch)
+	}
+	patches := []attempt{
+		patching("a hibernation", types.MergePatchType, noted(hibernation)),
+		patching("another backup", types.MergePatchType, noted(strings.Replace(hibernation, `"b"`, `"c"`, 1))),
+		patching("none any more", types.MergePatchType, noted("")),
+	}
+	for _, a := range patches[:2] {
+		if err := a.try(t.Context(), tenant, fresh(t, c, o)); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", a.name, err)
+		}
+	}
+	if err := patches[0].try(t.Context(), manager, fresh(t, c, o)); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range patches[1:] {
+		if err := a.try(t.Context(), tenant, fresh(t, c, o)); !apierrors.IsForbidden(err) {
+			t.Errorf("noted, %s: %v", a.name, err)
+		}
+	}
+	if now := fresh(t, c, o).GetAnnotations(); now[controlplanev1.HibernationAnnotation] != hibernation {
 		t.Errorf("annotations %v", now)
 	}
 }

@@ -90,7 +90,7 @@ func (a *Invocation) IsOwnManagement() bool {
 	return a.Kubeconfig == "" && a.Context == "" && !a.asPlugin()
 }
 
-// SettlePlans drops from plans what is not known elsewhere: the manager of quorate up has an upgrader image for each version.
+// SettlePlans drops from plans what only another environment needs: the manager of quorate up has an upgrader image for each version.
 func (a *Invocation) SettlePlans(plans []report.Plan) {
 	if !a.IsOwnManagement() {
 		return

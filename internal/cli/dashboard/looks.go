@@ -16,7 +16,7 @@ import (
 const (
 	// freshFor is for how long what was read is shown to all pages that ask, so that ten pages cost as much as one.
 	freshFor = 800 * time.Millisecond
-	// lookTimeout is how long the look at one cluster may take: longer than its managed cluster, and then its etcd, are waited for.
+	// lookTimeout limits the look at one cluster. It is longer than the limits for its API server and its etcd together.
 	lookTimeout = 20 * time.Second
 	// atOnce is how many clusters are looked at at the same time for the page of all.
 	atOnce = 16

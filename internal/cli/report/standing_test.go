@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// TestStanding: the most urgent of several reasons counts, and what is not known is never as wanted.
+// TestStanding: the most urgent reason counts, and a cluster with a missing value never stands as wanted.
 func TestStanding(t *testing.T) {
 	silent := func(n int) Etcd {
 		var members []plan.Member

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// longOrder is how long an order that takes its time is waited for, where the context does not end earlier. A member writes about a hundred
-// MB in a second, and goes on by itself where nobody waits.
+// longOrder limits an order that takes long, if the context does not end earlier. A member writes about 100 MB a second. It finishes the
+// order after the limit too.
 const longOrder = 90 * time.Second
 
 // take gives one member an order that takes its time, once.

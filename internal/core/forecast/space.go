@@ -12,7 +12,7 @@ func (w *world) relieve(s plan.Step) {
 		e := &w.o.Etcd.Members[i]
 		switch {
 		case s.Verb == plan.Disarm:
-			e.Alarms = slices.DeleteFunc(slices.Clone(e.Alarms), func(alarm string) bool { return alarm == "NOSPACE" })
+			e.Alarms = slices.DeleteFunc(slices.Clone(e.Alarms), func(alarm string) bool { return alarm == plan.NoSpace })
 		case s.Verb == plan.Defragment && e.ID == s.Member:
 			e.Size, e.Defragmented = e.InUse, w.o.Now
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/core/quorum"
 )
 
-// noSpace is etcd's alarm of a member whose data have reached their quota. While it is active etcd takes no write that adds data.
-const noSpace = "NOSPACE"
+// NoSpace is etcd's alarm of a member whose data have reached their quota. While it is active etcd takes no write that adds data.
+const NoSpace = "NOSPACE"
 
 const (
 	// defragmentPause is how long a member that was defragmented is left alone: what its data take then, they need.
@@ -22,9 +22,9 @@ const (
 // not enough, what was overwritten is dropped; when all have space again, the alarm is ended. One step at a time.
 func relieveSpace(of *state) opinion {
 	s := filled{of}
-	raised := slices.IndexFunc(s.Etcd.Members, func(m Member) bool { return slices.Contains(m.Alarms, noSpace) })
+	raised := slices.IndexFunc(s.Etcd.Members, func(m Member) bool { return slices.Contains(m.Alarms, NoSpace) })
 	if raised < 0 {
-		return pass("no member of etcd raises %s", noSpace)
+		return pass("no member of etcd raises %s", NoSpace)
 	}
 	if !s.Cluster.Reachable {
 		return pass("the API server does not answer") // the first machine comes up
@@ -38,7 +38,7 @@ func relieveSpace(of *state) opinion {
 	}
 	if len(full) == 0 {
 		return do(Step{Verb: Disarm}, "SpaceRelieved", "all members of etcd have space again, and %s raises %s",
-			s.Etcd.Members[raised].label(), noSpace)
+			s.Etcd.Members[raised].label(), NoSpace)
 	}
 	m := full[0]
 	if e := s.Etcd; e.CompactTo > e.Compacted && !s.Now.Before(e.CompactedAt.Add(compactPause)) {
@@ -58,7 +58,7 @@ type filled struct{ *state }
 func (s filled) unmeasured() *Member {
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
-		mayRaise := slices.Contains(m.Alarms, noSpace) && m.Health != Unhealthy
+		mayRaise := slices.Contains(m.Alarms, NoSpace) && m.Health != Unhealthy
 		if (m.isSound() || mayRaise) && m.Size <= 0 {
 			return m
 		}

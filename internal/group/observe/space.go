@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 const (
@@ -13,9 +14,6 @@ const (
 	// revisionEvery is how far apart the revisions are that are kept for it.
 	revisionEvery = 15 * time.Second
 )
-
-// noSpace is etcd's alarm of a member whose data have reached their quota.
-const noSpace = "NOSPACE"
 
 // Space is what is kept to end the alarm NOSPACE. What is lost is only done once more. The zero value is ready for use.
 type Space struct {
@@ -50,7 +48,7 @@ func (s *Space) note(survey etcd.Survey, at time.Time) {
 	newest, full := int64(0), int64(0)
 	for _, m := range survey.Members {
 		newest = max(newest, m.Revision)
-		if slices.Contains(m.Alarms, noSpace) {
+		if slices.Contains(m.Alarms, plan.NoSpace) {
 			full = max(full, m.Size)
 		}
 	}
@@ -88,7 +86,7 @@ func (s *Space) older(now time.Time) int {
 
 // addSpace adds how full etcd is, while a member raises NOSPACE.
 func addSpace(o *View, survey etcd.Survey, s *Space, now time.Time) {
-	if !slices.ContainsFunc(survey.Members, func(m etcd.Member) bool { return slices.Contains(m.Alarms, noSpace) }) {
+	if !slices.ContainsFunc(survey.Members, func(m etcd.Member) bool { return slices.Contains(m.Alarms, plan.NoSpace) }) {
 		return
 	}
 	facts := &o.Facts.Etcd

@@ -174,7 +174,7 @@ func TestReasons(t *testing.T) {
 	t.Logf("%d reasons", n)
 }
 
-// TestUnknown: what is not known is said to be unknown, and never as wanted.
+// TestUnknown: the pages show a missing value as unknown, and never as wanted.
 func TestUnknown(t *testing.T) {
 	recorded.Lives(1, 1, func(r recorded.Recording) {
 		r.Cluster.ControlPlane.CertificateExpiry = report.CertificateExpiry{}
