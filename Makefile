@@ -15,12 +15,17 @@ ALERTS_PIN   := $(shell cat tools/alerts/go.mod tools/alerts/go.sum 2>/dev/null 
 VULN_PIN     := $(shell cat tools/vuln/go.mod tools/vuln/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 WORKFLOWS_PIN := $(shell cat tools/workflows/go.mod tools/workflows/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 S3_PIN       := $(shell cat tools/s3/go.mod tools/s3/go.sum 2>/dev/null | sha256sum | cut -c1-12)
+BROWSER_PIN  := $(shell cat tools/browser/go.mod tools/browser/go.sum tools/browser/main.go 2>/dev/null | sha256sum | cut -c1-12)
 PROSE_PIN    := $(shell cat tools/prose/go.mod tools/prose/go.sum 2>/dev/null | sha256sum | cut -c1-12)
 GOLANGCI     := $(TOOLS)/golangci-lint-$(LINT_PIN)
 CONTROLLERGEN := $(TOOLS)/controller-gen-$(GENERATE_PIN)
 CRDGEN := $(TOOLS)/crd-gen-$(GENERATE_PIN)
 PROMTOOL := $(TOOLS)/promtool-$(ALERTS_PIN)
 S3_SERVER := $(TOOLS)/versitygw-$(S3_PIN)
+BROWSER := $(TOOLS)/browser-$(BROWSER_PIN)
+AXE_VERSION := 4.14.1
+AXE_SHA256  := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+AXE := $(TOOLS)/axe-$(AXE_VERSION).min.js
 ACTIONLINT := $(TOOLS)/actionlint-$(WORKFLOWS_PIN)
 VALE := $(TOOLS)/vale-$(PROSE_PIN)
 GOVULNCHECK := $(TOOLS)/govulncheck-$(VULN_PIN)
@@ -234,10 +239,14 @@ IN_PODS := move self-managed helm upgrade-provider
 # The life that needs a real S3 server.
 WITH_S3 := backup-s3
 
+# The life that looks at pages with Chromium, which the user installs, and judges them by axe-core.
+WITH_BROWSER := dashboard
+
 .PHONY: e2e
-e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; CELLS names the file into which RUN=versions writes what it measured, and CELL those of its upgrades that are run, or next; DRILLS, a number or names, and SEED choose those of RUN=recover-drills, RESULTS the file for what came of them; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, decide, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-full, etcd-foreign, plan, approve, history, backup, backup-gate, backup-s3, recover-survivor, recover-all, recover-single, recover-return, recover-forward-only, recover-etcd, recover-drills, restore-elsewhere, hibernate, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
+e2e: packages $(if $(or $(if $(RUN),,all),$(findstring $(WITH_S3),$(RUN))),$(S3_SERVER)) $(if $(or $(if $(RUN),,all),$(findstring $(WITH_BROWSER),$(RUN))),$(BROWSER) $(AXE)) $(if $(strip $(if $(RUN),,all) $(foreach one,$(IN_PODS),$(findstring $(one),$(RUN)))),build,programs) ## real machines on this host, as root; FROM and TO choose the versions of Kubernetes of upgrades; CELLS names the file into which RUN=versions writes what it measured, and CELL those of its upgrades that are run, or next; DRILLS, a number or names, and SEED choose those of RUN=recover-drills, RESULTS the file for what came of them; PICTURES is the folder for those of RUN=dashboard; RUN=NAME picks one: create, worker, ipv6, dual-stack, crash, scale, join-dies, surge1, surge0, versions, repair, two-of-five, after, template, kubelet-dead, kill-daemon, adopt, takeover, external, examples, freeze-delete, status-lost, join-hangs, restored-management, decide, slow-infrastructure, kubectl-after-upgrade, forward-only, machines-scale, machines-vertical, machines-upgrade, machines-repair, machines-adopt, machines-operator, join-eager, join-dynamic, join-static, join-external, join-certificates, join-fails, etcd-create, etcd-versions, etcd-newest, etcd-scale, etcd-repair, etcd-delete, etcd-endpoints, etcd-together, etcd-twice, etcd-full, etcd-foreign, plan, approve, history, backup, backup-gate, backup-s3, recover-survivor, recover-all, recover-single, recover-return, recover-forward-only, recover-etcd, recover-drills, restore-elsewhere, hibernate, dashboard, inplace-one, inplace-machines, inplace-three, inplace-args, inplace-rollback, inplace-undo, inplace-workers, inplace-patches, inplace-upstream, inplace-extension, inplace-runtime, inplace-only, inplace-fallback, inplace-kill, inplace-matrix, inplace-move, class, class-chained, docs, docs-change, docs-make, docs-bench, bundle, move, self-managed, helm, upgrade-provider, peer, down
 	./bin/quorate artifacts build
-	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' QUORATE_E2E_CELLS='$(if $(CELLS),$(abspath $(CELLS)))' QUORATE_E2E_CELL='$(CELL)' \
+	QUORATE_S3_SERVER='$(S3_SERVER)' QUORATE_BROWSER='$(BROWSER)' QUORATE_AXE='$(AXE)' QUORATE_PICTURES='$(if $(PICTURES),$(abspath $(PICTURES)))' \
+	QUORATE_E2E_FROM='$(FROM)' QUORATE_E2E_TO='$(TO)' QUORATE_E2E_CELLS='$(if $(CELLS),$(abspath $(CELLS)))' QUORATE_E2E_CELL='$(CELL)' \
 	QUORATE_DRILLS='$(DRILLS)' QUORATE_DRILLS_SEED='$(SEED)' QUORATE_DRILLS_RESULTS='$(if $(RESULTS),$(abspath $(RESULTS)))' \
 	$(GO) test -tags e2e ./test/e2e -count 1 -v -timeout 240m -run '^TestE2E$$$(if $(RUN),/^$(RUN)$$)'
 
@@ -297,6 +306,15 @@ $(VALE):
 
 $(GOVULNCHECK):
 	./hack/build-tool.sh tools/vuln golang.org/x/vuln/cmd/govulncheck $@
+
+$(BROWSER):
+	./hack/build-tool.sh tools/browser github.com/quorate/quorate/tools/browser $@
+
+$(AXE):
+	@mkdir -p $(TOOLS)
+	curl -fsSL https://registry.npmjs.org/axe-core/-/axe-core-$(AXE_VERSION).tgz | tar -xzO package/axe.min.js >$@.part
+	echo '$(AXE_SHA256)  $@.part' | sha256sum -c --quiet
+	mv $@.part $@
 
 $(S3_SERVER):
 	./hack/build-tool.sh tools/s3 github.com/versity/versitygw/cmd/versitygw $@

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,16 +106,21 @@ func TestNightlyRunsAllLives(t *testing.T) {
 	}
 }
 
-// TestE2EBuildsTheS3Server: the life that needs a real S3 server has it built where it is not there, and no other life waits for it.
-func TestE2EBuildsTheS3Server(t *testing.T) {
-	for lives, want := range map[string]bool{"": true, "backup-s3": true, "(plan|backup-s3)": true, "backup": false,
-		"(create|backup)": false} {
+// TestE2EBuildsTools: the life that needs a real S3 server, and the one that needs what leads a browser, have it built where it is not there,
+// and no other life waits for it.
+func TestE2EBuildsTools(t *testing.T) {
+	for lives, want := range map[string][]string{
+		"": {"tools/s3", "tools/browser", "axe-core"}, "backup-s3": {"tools/s3"}, "(plan|backup-s3)": {"tools/s3"}, "backup": nil,
+		"(create|backup)": nil, "dashboard": {"tools/browser", "axe-core"},
+	} {
 		out, ok := run(t, "../..", nil, "make", "-n", "e2e", "RUN="+lives, "CACHE="+t.TempDir())
 		if !ok {
 			t.Fatal(out)
 		}
-		if got := strings.Contains(out, "build-tool.sh tools/s3"); got != want {
-			t.Errorf("RUN=%q builds the S3 server: %v, want %v", lives, got, want)
+		for _, tool := range []string{"tools/s3", "tools/browser", "axe-core"} {
+			if got := strings.Contains(out, "build-tool.sh "+tool) || strings.Contains(out, "/"+tool+"/"); got != slices.Contains(want, tool) {
+				t.Errorf("RUN=%q builds %s: %v", lives, tool, got)
+			}
 		}
 	}
 }
