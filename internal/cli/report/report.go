@@ -137,6 +137,11 @@ type Machine struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
+// IsWell reports whether a machine waits for nothing, and each of its components is known to be healthy.
+func (m Machine) IsWell() bool {
+	return !m.Failed && m.Waiting == "" && !slices.ContainsFunc(m.Components, func(c plan.Component) bool { return c.Health != plan.Healthy })
+}
+
 // Etcd is the quorum of a control plane, or of an etcd cluster on machines of its own.
 type Etcd struct {
 	// Managed: members run on the control plane's machines, and are Quorate's to keep.
