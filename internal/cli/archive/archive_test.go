@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/zip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,6 +110,15 @@ func TestEachText(t *testing.T) {
 	}
 }
 
+// TestNamedSecrets: a value is taken out of a map by its name too, wherever the map is.
+func TestNamedSecrets(t *testing.T) {
+	value := struct{ Labels map[string]string }{map[string]string{"password": "hunter2", "zone": "a"}}
+	redact(&value)
+	if value.Labels["password"] != "<secret>" || value.Labels["zone"] != "a" || len(value.Labels) != 2 {
+		t.Errorf("the map is %v", value.Labels)
+	}
+}
+
 // texts calls do with each text of a value.
 func texts(v reflect.Value, do func(string)) {
 	switch v.Kind() {
@@ -205,6 +215,9 @@ func TestGather(t *testing.T) {
 		free(t, name, text)
 		if name != "CONTENTS.txt" && !strings.Contains(files["CONTENTS.txt"], "\n"+name+" ") {
 			t.Errorf("CONTENTS.txt does not list %s", name)
+		}
+		if strings.HasSuffix(name, ".json") && !json.Valid([]byte(text)) {
+			t.Errorf("%s is no JSON:\n%s", name, text)
 		}
 		if !strings.HasSuffix(name, ".html") {
 			continue

@@ -42,6 +42,10 @@ func redactMap(m reflect.Value) {
 		value.Set(m.MapIndex(key))
 		redactValue(name)
 		redactValue(value)
+		// A value may be secret by its name alone.
+		if pair := key.String() + ": " + value.String(); value.Kind() == reflect.String && plaintext.Redact(pair) != pair {
+			value.SetString("<secret>")
+		}
 		m.SetMapIndex(key, reflect.Value{})
 		m.SetMapIndex(name, value)
 	}
