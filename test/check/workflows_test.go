@@ -106,8 +106,8 @@ func TestNightlyRunsAllLives(t *testing.T) {
 	}
 }
 
-// TestE2EBuildsTools: the life that needs a real S3 server, and the one that needs what leads a browser, have it built where it is not there,
-// and no other life waits for it.
+// TestE2EBuildsTools: the life that needs a real S3 server, and the one that needs what leads a browser, have it built where it is not
+// there, and no other life waits for it.
 func TestE2EBuildsTools(t *testing.T) {
 	for lives, want := range map[string][]string{
 		"": {"tools/s3", "tools/browser", "axe-core"}, "backup-s3": {"tools/s3"}, "(plan|backup-s3)": {"tools/s3"}, "backup": nil,

@@ -67,7 +67,7 @@ func dashboard(t *testing.T, e *environment) {
 	on := eventually(t, "the page says so", patience, level(t, b, "risk"))
 	eventually(t, "the page says that the API can be written", patience, says(t, b, "the API server answers, and etcd has a majority"))
 	t.Logf("FIGURE a dead machine: told by the command %.1f s after it was stopped, on the page %.1f s later", said.Seconds(), on.Seconds())
-	b.picture(t, "dashboard-risk")
+	b.picture(t, "dashboard-cluster")
 	e.reports(t, name, victim)
 	e.quorate(t, "machine", "start", victim)
 	eventually(t, "the page says that all is as wanted again", patience, level(t, b, "wanted"))
@@ -86,13 +86,11 @@ func dashboard(t *testing.T, e *environment) {
 	on = eventually(t, "the page says so", patience, says(t, b, "ApprovalRequired"))
 	t.Logf("FIGURE an approval is needed: in the object %.1f s after the change, on the page %.1f s later", said.Seconds(), on.Seconds())
 	a.check(t, b, "cluster that waits")
-	b.picture(t, "dashboard-approval")
 	b.do(t, "open", home+"/plan", nil)
 	eventually(t, "the plan of what is under way", patience, says(t, b, "What becomes of each machine"))
 	b.picture(t, "dashboard-plan")
 	b.do(t, "open", fleet, nil)
 	eventually(t, "the fleet", patience, says(t, b, "default/"+name))
-	b.picture(t, "dashboard-fleet")
 
 	code := end()
 	gone := eventually(t, "the page says that nothing answers", patience, says(t, b, "Connection lost"))
@@ -286,8 +284,8 @@ func (a axe) check(t *testing.T, b *browser, page string) {
 				ID, Help string
 				Nodes    []struct{ HTML string }
 			}
-			b.do(t, "eval", "axe.run(document).then(r => r.violations.map(v => ({id: v.id, help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))",
-				&found)
+			b.do(t, "eval", "axe.run(document).then(r => r.violations.map(v => "+
+				"({id: v.id, help: v.help, nodes: v.nodes.map(n => ({html: n.html}))})))", &found)
 			for _, v := range found {
 				t.Errorf("%s, %s pixels, %s: %s (%s): %+.600v", page, width, scheme, v.ID, v.Help, v.Nodes)
 			}

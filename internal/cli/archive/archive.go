@@ -1,5 +1,5 @@
-// Package archive is `quorate report`: one file for somebody who helps from afar, with what is known of a cluster, what the rules say of it and
-// what was logged, as pages and as data. Secrets are taken out of each text before it is written.
+// Package archive is `quorate report`: one file for somebody who helps from afar, with what is known of a cluster, what the rules say of
+// it and what was logged, as pages and as data. Secrets are taken out of each text before it is written.
 package archive
 
 import (
@@ -28,9 +28,9 @@ func Command(i *command.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [NAME]",
 		Short: "Write all that is known of a cluster into one file, for somebody who helps from afar",
-		Long: `Write one file for somebody who has no access to the cluster: its status, the facts and what every rule says of them, the plan, the history,
-and the last lines that broken machines have logged. They are pages for a browser and data as status, explain, plan and history print
-them. index.html is the first page, and CONTENTS.txt lists what is inside and what could not be read.
+		Long: `Write one file for somebody who has no access to the cluster: its status, the facts and what every rule says of them, the plan,
+the history, and the last lines that broken machines have logged. They are pages for a browser and data as status, explain, plan and
+history print them. index.html is the first page, and CONTENTS.txt lists what is inside and what could not be read.
 
 The control plane's spec, secrets and kubeconfigs are not in it. Tokens, keys, passwords and certificates are taken out of each text. No
 rule finds every secret: read the file before you give it to others. Nothing in the cluster is changed.`,

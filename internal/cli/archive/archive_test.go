@@ -237,7 +237,8 @@ func TestGather(t *testing.T) {
 	if !strings.Contains(files["CONTENTS.txt"], "logs of machines: cluster default/demo: there is no kubeconfig yet") {
 		t.Errorf("what could not be read is not told:\n%s", files["CONTENTS.txt"])
 	}
-	if _, err := gather(t.Context(), from, client.ObjectKey{Namespace: "default", Name: "other"}, time.Now()); !errors.Is(err, facts.ErrNoCluster) {
+	other := client.ObjectKey{Namespace: "default", Name: "other"}
+	if _, err := gather(t.Context(), from, other, time.Now()); !errors.Is(err, facts.ErrNoCluster) {
 		t.Errorf("of a cluster that is not there: %v", err)
 	}
 }
@@ -255,8 +256,9 @@ func TestDaemonLog(t *testing.T) {
 		return "line\n" + all(), nil
 	}
 	files := written(t, from)
-	if free(t, "the log", files["logs/management-plane.log"]); !strings.HasPrefix(files["logs/management-plane.log"], "line\n") || asked != 10 {
-		t.Errorf("the log of %d lines is %q", asked, files["logs/management-plane.log"])
+	log := files["logs/management-plane.log"]
+	if free(t, "the log", log); !strings.HasPrefix(log, "line\n") || asked != 10 {
+		t.Errorf("the log of %d lines is %q", asked, log)
 	}
 	if !strings.Contains(files["CONTENTS.txt"], "logs of demo-cp-1: ") {
 		t.Errorf("a machine that is not there is not told:\n%s", files["CONTENTS.txt"])
