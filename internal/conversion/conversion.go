@@ -48,7 +48,7 @@ func controlPlaneFromOld(ctx context.Context, src *v1beta1.KubeadmControlPlane, 
 	dst.ObjectMeta = plain.ObjectMeta
 	dst.Spec = v1beta2.KubeadmControlPlaneSpec{KubeadmControlPlaneSpec: plain.Spec, Additions: kept.Spec.Additions}
 	dst.Status = v1beta2.KubeadmControlPlaneStatus{KubeadmControlPlaneStatus: plain.Status, Plan: kept.Status.Plan,
-		CertificateExpiry: kept.Status.CertificateExpiry, Backup: kept.Status.Backup}
+		CertificateExpiry: kept.Status.CertificateExpiry, Certificates: kept.Status.Certificates, Backup: kept.Status.Backup}
 	return nil
 }
 

@@ -92,6 +92,7 @@ func TestControlPlaneThereAndBack(t *testing.T) {
 		same(t, "the etcd that it refers to", end.Spec.ManagedExternalEtcdRef, before.Spec.ManagedExternalEtcdRef)
 		same(t, "plan", end.Status.Plan, before.Status.Plan)
 		same(t, "certificates' expiry", end.Status.CertificateExpiry, before.Status.CertificateExpiry)
+		same(t, "certificates", end.Status.Certificates, before.Status.Certificates)
 
 		var theirs, theirEnd upstreamv1beta2.KubeadmControlPlane
 		var theirOld upstreamv1beta1.KubeadmControlPlane

@@ -103,20 +103,23 @@ func etcdTurn() *Turn {
 func TestStands(t *testing.T) {
 	of, metrics := client.ObjectKey{Namespace: "default", Name: "x"}, Metrics("Stands")
 	turn, rest := etcdTurn(), plan.Decision{Step: plan.Step{Verb: plan.Nothing}}
-	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), time.Unix(77, 0)))
+	ends := map[string]time.Time{"ca": time.Unix(99, 0), "apiserver": time.Unix(77, 0)}
+	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), ends))
 	wants(t, "all is known", "Stands",
-		"certificate_expiry_timestamp_seconds name=x 77", "cluster_reachable name=x 1", "quorum_spare name=x 0",
+		"certificate_expiry_timestamp_seconds certificate=apiserver name=x 77", "certificate_expiry_timestamp_seconds certificate=ca name=x 99",
+		"cluster_reachable name=x 1", "quorum_spare name=x 0",
 		"etcd_members name=x role=voter 3", "etcd_members name=x role=learner 1",
 		"etcd_alarms alarm=CORRUPT name=x 0", "etcd_alarms alarm=NOSPACE name=x 1",
 		"etcd_db_size_bytes machine=a name=x 100", "etcd_db_size_bytes machine=c name=x 100", "etcd_db_quota_bytes machine=a name=x 2000")
 
 	turn.Facts.Etcd.Known, turn.Facts.Cluster.Reachable = false, false
-	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), time.Time{}))
+	metrics.Stands(of, turn.stands(status.Of(turn.View, nil, rest, nil), nil))
 	wants(t, "nobody answers", "Stands", "cluster_reachable name=x 0")
 
-	metrics.Stands(client.ObjectKey{Namespace: "default", Name: "y"}, status.Standing{CertificateEnd: time.Unix(5, 0)})
+	other := status.Standing{CertificateEnds: map[string]time.Time{"ca": time.Unix(5, 0)}}
+	metrics.Stands(client.ObjectKey{Namespace: "default", Name: "y"}, other)
 	metrics.Forget(of)
-	wants(t, "one of two is gone", "Stands", "certificate_expiry_timestamp_seconds name=y 5")
+	wants(t, "one of two is gone", "Stands", "certificate_expiry_timestamp_seconds certificate=ca name=y 5")
 }
 
 // TestReachableWhereExpected: nobody is alerted of an API server that is not there yet, goes, or never was.
@@ -128,7 +131,7 @@ func TestReachableWhereExpected(t *testing.T) {
 	} {
 		turn := etcdTurn()
 		change(turn)
-		if got := turn.stands(status.Of(turn.View, nil, plan.Decision{}, nil), time.Time{}).Reachable; got != nil {
+		if got := turn.stands(status.Of(turn.View, nil, plan.Decision{}, nil), nil).Reachable; got != nil {
 			t.Errorf("%s: it tells %t", name, *got)
 		}
 	}
@@ -152,7 +155,7 @@ func TestWaits(t *testing.T) {
 	} {
 		turn.Facts.Now = time.Unix(c.at, 0)
 		metrics.Stands(of, turn.stands(status.Of(turn.View, nil, plan.Decision{Step: plan.Step{Verb: c.verb}, Rule: c.rule, Reason: c.reason},
-			nil), time.Time{}))
+			nil), nil))
 		var want []string
 		if c.want != "" {
 			want = []string{"waiting_since_timestamp_seconds name=x reason=" + c.reason + " " + c.want}

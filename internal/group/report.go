@@ -30,7 +30,7 @@ func (t *Turn) report(ctx context.Context, d plan.Decision, failure error) error
 	after := says.Group()
 	Announce(ctx, t.Recorder, t.Object, *t.Kind.Status(t.Object).Plan, d, t.past.stepped && d.Rule == plan.SettleRule, failure)
 	t.past.stepped = d.Step.Acts() && failure == nil
-	t.metrics().Stands(t.Key(), t.stands(says, t.Kind.Status(after).CertificateEnd()))
+	t.metrics().Stands(t.Key(), t.stands(says, t.Kind.Status(after).CertificateEnds()))
 	t.followEpisodes(after, d)
 	// After a step the next turn comes at once, and writes what both have to say.
 	if d.Step.Acts() && failure == nil || equality.Semantic.DeepEqual(t.Object, after) || t.mayWait("", t.Object, after) {

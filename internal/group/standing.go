@@ -82,8 +82,8 @@ var (
 		"1 while an add-on of kubeadm's works by the status of its DaemonSet or Deployment, 0 while it does not. Absent while that is not "+
 			"known, and for an add-on that others keep.", "addon")
 	certificateExpiry = ofGroup("quorate_certificate_expiry_timestamp_seconds",
-		"When the first of the serving certificates of a group's API servers and etcd members expires, in seconds since 1970; absent while "+
-			"none is known.")
+		"When the first certificate of a group expires, by what it is for as kubeadm names it, in seconds since 1970; absent while none is "+
+			"known.", "certificate")
 	waitingSince = ofGroup("quorate_waiting_since_timestamp_seconds",
 		"Since when a group waits for the same reason by the same rule, as seen by this process, in seconds since 1970; absent while it does "+
 			"not wait.", "rule", "reason")
@@ -119,8 +119,8 @@ func collect(s status.Standing, g gauges) {
 	if s.Etcd != nil {
 		collectEtcd(s.Etcd, g)
 	}
-	if !s.CertificateEnd.IsZero() {
-		g.set(certificateExpiry, float64(s.CertificateEnd.Unix()))
+	for certificate, end := range s.CertificateEnds {
+		g.set(certificateExpiry, float64(end.Unix()), certificate)
 	}
 	if s.Waits != (status.Waiting{}) {
 		g.set(waitingSince, float64(s.Waits.Since.Unix()), s.Waits.Rule, s.Waits.Reason)
@@ -143,9 +143,9 @@ func collectEtcd(e *status.EtcdStanding, g gauges) {
 	}
 }
 
-// stands is how the group stands, by what this turn saw and decided. end is when its first certificate expires.
-func (t *Turn) stands(says status.Report, end time.Time) status.Standing {
-	s := says.Stands(end)
+// stands is how the group stands, by what this turn saw and decided. ends are when the first certificate of each name expires.
+func (t *Turn) stands(says status.Report, ends map[string]time.Time) status.Standing {
+	s := says.Stands(ends)
 	if last := t.past.waits; s.Waits != (status.Waiting{}) && last.Rule == s.Waits.Rule && last.Reason == s.Waits.Reason {
 		s.Waits.Since = last.Since
 	}

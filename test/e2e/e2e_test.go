@@ -54,6 +54,7 @@ var lives = []struct {
 	{"machines-adopt", machinesAdopt},
 	{"machines-operator", machinesOperator},
 	{"join-eager", joinEager},
+	{"certificates", certificates},
 	{"etcd-create", etcdCreate},
 	{"etcd-versions", etcdVersions},
 	{"etcd-newest", etcdNewest},

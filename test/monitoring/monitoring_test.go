@@ -178,7 +178,7 @@ func sample() {
 	kind.Rollout(time.Minute)
 	kind.Repair(time.Minute)
 	kind.Stands(of, status.Standing{
-		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnd: time.Unix(1, 0),
+		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnds: map[string]time.Time{"ca": time.Unix(1, 0)},
 		Waits: status.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
 		Etcd:  &status.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
 	})

@@ -191,6 +191,10 @@ type ControlPlaneStatus struct {
 	// backup is what came of the backups of etcd.
 	// +optional
 	Backup v1beta2.BackupStatus `json:"backup,omitempty,omitzero"`
+
+	// certificates is a summary of the certificates that the manager sees.
+	// +optional
+	Certificates v1beta2.CertificatesStatus `json:"certificates,omitempty,omitzero"`
 }
 
 // InitializationStatus is the part of the status that Cluster API waits for before other machines are made.

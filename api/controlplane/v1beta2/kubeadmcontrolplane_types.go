@@ -152,6 +152,10 @@ type KubeadmControlPlaneStatus struct {
 	// +optional
 	CertificateExpiry CertificateExpiryStatus `json:"certificateExpiry,omitempty,omitzero"`
 
+	// certificates is a summary of the certificates that the manager sees.
+	// +optional
+	Certificates CertificatesStatus `json:"certificates,omitempty,omitzero"`
+
 	// backup is what came of the backups of etcd.
 	// +optional
 	Backup BackupStatus `json:"backup,omitempty,omitzero"`

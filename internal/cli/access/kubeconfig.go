@@ -1,4 +1,5 @@
-// Package access is how people reach a cluster with tools of their own: `quorate kubeconfig` and `quorate kubectl`.
+// Package access is how people reach a cluster with tools of their own, `quorate kubeconfig` and `quorate kubectl`, and with which
+// certificates that is secured, `quorate certificates`.
 package access
 
 import (
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/certificates"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/local/embed"
@@ -17,10 +19,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate kubeconfig` and `quorate kubectl`.
+// Commands are `quorate kubeconfig`, `quorate kubectl` and `quorate certificates`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.kubeconfigCommand(), a.kubectlCommand()}
+	return []*cobra.Command{a.kubeconfigCommand(), a.kubectlCommand(), certificates.Command(i)}
 }
 
 func (a *app) kubeconfigCommand() *cobra.Command {

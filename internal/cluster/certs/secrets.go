@@ -37,6 +37,8 @@ type Secrets struct {
 	Kubeconfig Kubeconfig
 	// Disowned are the purposes of the secrets that the control plane should control and does not, sorted.
 	Disowned []string
+	// Certificates are those that the secrets hold, but for the kubeconfig's.
+	Certificates []Dated
 }
 
 // Read reads the secrets that a cluster with this configuration needs, each once, and, of the files that the user copies to the machines,
@@ -79,6 +81,7 @@ func Read(
 		slices.Sort(purposes)
 	}
 	s.Broken = brokenOf(given)
+	s.Certificates = dated(cluster, secrets)
 	return s, nil
 }
 

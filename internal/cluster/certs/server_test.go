@@ -11,6 +11,7 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,5 +56,31 @@ func TestAPIServerEnd(t *testing.T) {
 	defer other.Close()
 	if _, err := APIServerEnd(ctx, func(context.Context) (net.Conn, error) { return silent, nil }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+// TestShown: a server that refuses a client without a certificate has shown its own, in each version of TLS. A chain is cut.
+func TestShown(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "etcd"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, count := range []int{1, 12} {
+			config := &tls.Config{MaxVersion: version, ClientAuth: tls.RequireAndVerifyClientCert,
+				Certificates: []tls.Certificate{{Certificate: slices.Repeat([][]byte{der}, count), PrivateKey: key}}}
+			got, err := Shown(t.Context(), func(context.Context) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					_ = tls.Server(theirs, config).Handshake()
+				}()
+				return ours, nil
+			})
+			if err != nil || len(got) != min(count, 10) || got[0].Subject.CommonName != "etcd" {
+				t.Errorf("TLS %x, %d certificates: %d, %v", version, count, len(got), err)
+			}
+		}
 	}
 }

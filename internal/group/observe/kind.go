@@ -181,17 +181,37 @@ type Status struct {
 	UpToDateReplicas   **int32
 	// CertificateExpiry is the first certificate of the group to expire; nil: the kind does not tell it.
 	CertificateExpiry *controlplanev1.CertificateExpiryStatus
+	// Certificates is a summary of the group's certificates; nil: the kind does not tell it.
+	Certificates *controlplanev1.CertificatesStatus
 	// Backup is what came of backups.
 	Backup *controlplanev1.BackupStatus
 }
 
-// CertificateEnd is when the first certificate of the group expires; zero: not known.
-func (s Status) CertificateEnd() time.Time {
-	if s.CertificateExpiry == nil {
-		return time.Time{}
+// CertificateEnds are when the first certificate of each name expires, as far as that is known.
+func (s Status) CertificateEnds() map[string]time.Time {
+	ends := map[string]time.Time{}
+	if s.Certificates != nil {
+		for _, c := range s.Certificates.First {
+			ends[c.Name] = c.Date.Time
+		}
 	}
-	return s.CertificateExpiry.Date.Time
+	if first := s.CertificateExpiry; first != nil && !first.Date.IsZero() {
+		name := EtcdServerCertificate
+		if first.Component == apiServer {
+			name = APIServerCertificate
+		}
+		if end, known := ends[name]; !known || first.Date.Time.Before(end) {
+			ends[name] = first.Date.Time
+		}
+	}
+	return ends
 }
+
+// The names of the certificates that servers of machines show, as kubeadm names their files.
+const (
+	APIServerCertificate  = "apiserver"
+	EtcdServerCertificate = "etcd-server"
+)
 
 // InPlace is the user's policy of what is changed in place.
 func InPlace(given controlplanev1.InPlacePolicy) plan.InPlace {

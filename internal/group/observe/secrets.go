@@ -24,6 +24,8 @@ type Secrets struct {
 	// plane should control and does not.
 	keyless, Disowned []string
 	Kubeconfig        certs.Kubeconfig
+	// Certificates are those in the secrets, but for the kubeconfig's.
+	Certificates []certs.Dated
 	// Read is when, and of says for which owner, Cluster and configuration.
 	Read time.Time
 	of   string
@@ -88,7 +90,7 @@ func (f *Secrets) look(ctx context.Context, t *Observer, config *bootstrapv1.Kub
 		return fmt.Errorf("looking for the secrets of cluster %s: %w", t.Cluster.Name, err)
 	}
 	f.Missing, f.given, f.broken, f.Kubeconfig = found.Missing, found.Given, found.Broken, found.Kubeconfig
-	f.keyless, f.Disowned = found.Keyless, found.Disowned
+	f.keyless, f.Disowned, f.Certificates = found.Keyless, found.Disowned, found.Certificates
 	return nil
 }
 

@@ -37,6 +37,9 @@ func (t Report) describe(object observe.Object, d plan.Decision, failure error) 
 	*to.ReadyReplicas = t.count(clusterv1.MachineReadyCondition)
 	*to.AvailableReplicas = t.count(clusterv1.MachineAvailableCondition)
 	*to.UpToDateReplicas = t.count(clusterv1.MachineUpToDateCondition)
+	if to.Certificates != nil {
+		t.describeCertificates(to.Certificates)
+	}
 	t.Kind.Reports().Describe(t.View, object)
 }
 

@@ -13,8 +13,8 @@ type Standing struct {
 	Reachable *bool
 	// Etcd is what its members say; nil: they do not, or are not Quorate's to keep.
 	Etcd *EtcdStanding
-	// CertificateEnd is when the first certificate expires; zero: not known.
-	CertificateEnd time.Time
+	// CertificateEnds are when the first certificate of each name expires, as far as that is known.
+	CertificateEnds map[string]time.Time
 	// Addons are whether add-ons work, by their names, without those of which it is not known or not reported.
 	Addons map[string]bool
 	// Waits is what the group waits for; the zero value: it does not wait.

@@ -46,9 +46,9 @@ func (t Report) Group() observe.Object {
 	return after
 }
 
-// Stands returns how the group stands. end is when its first certificate expires. A wait is as old as what was seen.
-func (t Report) Stands(end time.Time) Standing {
-	o, s := t.Facts, Standing{CertificateEnd: end}
+// Stands returns how the group stands. ends are when the first certificate of each name expires. A wait is as old as what was seen.
+func (t Report) Stands(ends map[string]time.Time) Standing {
+	o, s := t.Facts, Standing{CertificateEnds: ends}
 	asleep := o.Power.Backup != "" && !o.Recovery.Begun
 	if !t.Nodeless && o.Group.Initialized && !o.Group.Deleting && !asleep {
 		s.Reachable, s.Addons = ptr.To(o.Cluster.Reachable), t.addonsWork()

@@ -127,6 +127,7 @@ func (*Kind) Status(object observe.Object) observe.Status {
 	status := &object.(*v1alpha1.ControlPlane).Status
 	return observe.Status{
 		Backup:             &status.Backup,
+		Certificates:       &status.Certificates,
 		Plan:               &status.Plan,
 		ObservedGeneration: &status.ObservedGeneration,
 		Selector:           &status.Selector,

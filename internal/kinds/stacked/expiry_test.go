@@ -113,6 +113,8 @@ func TestCertificateExpiry(t *testing.T) {
 		}
 	}
 	w.tells("demo-cp-2", apiServer, ends["demo-cp-2"])
+	w.summarises(8, "the etcd members of demo-cp-1, demo-cp-2", "apiserver demo-cp-2 Replacement", "ca demo-ca Nobody",
+		"etcd-ca demo-etcd Nobody", "etcd-server demo-cp-3 Replacement", "front-proxy-ca demo-proxy Nobody", "kubeconfig demo-kubeconfig Manager")
 	versions := w.versions()
 	for range 3 {
 		w.forgetEtcd()
@@ -137,6 +139,9 @@ func TestCertificateExpiry(t *testing.T) {
 	w.forgetEnds()
 	w.turn()
 	w.tells("demo-cp-3", "etcd", soonest)
+	if got := w.kcp().Status.Certificates; len(got.First) != 6 {
+		t.Errorf("while nothing is seen, the summary is %+v", got)
+	}
 
 	w.members[2].CertificateEnd = time.Time{}
 	w.view.Reachable, w.serve = true, nil
@@ -149,6 +154,33 @@ func TestCertificateExpiry(t *testing.T) {
 	w.forgetEnds()
 	w.settle()
 	w.tells("", "", time.Time{})
+	const three = "demo-cp-1, demo-cp-2, demo-cp-3"
+	w.summarises(4, "the API servers of "+three+"; the etcd members of "+three, "ca demo-ca Nobody", "etcd-ca demo-etcd Nobody",
+		"front-proxy-ca demo-proxy Nobody", "kubeconfig demo-kubeconfig Manager")
+}
+
+// TestNewKubeconfigInSummary: a kubeconfig that the manager has written is in the summary at once, before the secrets are read again.
+func TestNewKubeconfigInSummary(t *testing.T) {
+	w := grown(t, 1)
+	w.settle()
+	if got := w.kcp().Status.Certificates.First; !slices.ContainsFunc(got, func(c controlplanev1.CertificateStatus) bool {
+		return c.Name == "kubeconfig" && c.RenewedBy == "Manager"
+	}) {
+		t.Errorf("the summary is %+v", got)
+	}
+}
+
+// summarises checks status.certificates: how many are seen, what is not, and the first of each name.
+func (w *world) summarises(seen int32, notSeen string, first ...string) {
+	w.t.Helper()
+	got := w.kcp().Status.Certificates
+	var names []string
+	for _, c := range got.First {
+		names = append(names, fmt.Sprintf("%s %s%s %s", c.Name, c.Machine, c.Secret, c.RenewedBy))
+	}
+	if got.Seen == nil || *got.Seen != seen || got.NotSeen != notSeen || *got.Expired+*got.ExpiringSoon != 0 || !slices.Equal(names, first) {
+		w.t.Errorf("the summary is %+v: %q", got, names)
+	}
 }
 
 // tells checks what status and metric say.
@@ -166,20 +198,25 @@ func (w *world) tells(machine, component string, end time.Time) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var told []float64
+	told := map[string]float64{}
 	for _, family := range families {
 		if family.GetName() == "quorate_certificate_expiry_timestamp_seconds" {
 			for _, m := range family.GetMetric() {
-				told = append(told, m.GetGauge().GetValue())
+				for _, label := range m.GetLabel() {
+					if label.GetName() == "certificate" {
+						told[label.GetValue()] = m.GetGauge().GetValue()
+					}
+				}
 			}
 		}
 	}
-	var want []float64
-	if !end.IsZero() {
-		want = []float64{float64(end.Unix())}
+	server, member := told["apiserver"], told["etcd-server"]
+	first := server
+	if component == "etcd" {
+		first = member
 	}
-	if !slices.Equal(told, want) {
-		w.t.Errorf("the metric tells %v, want %v", told, want)
+	if end.IsZero() && server+member != 0 || !end.IsZero() && first != float64(end.Unix()) {
+		w.t.Errorf("the metric tells %v, want %s of %s", told, end, component)
 	}
 }
 

@@ -128,6 +128,7 @@ func (*Kind) Status(object observe.Object) observe.Status {
 		AvailableReplicas:  &status.AvailableReplicas,
 		UpToDateReplicas:   &status.UpToDateReplicas,
 		CertificateExpiry:  &status.CertificateExpiry,
+		Certificates:       &status.Certificates,
 		Backup:             &status.Backup,
 	}
 }

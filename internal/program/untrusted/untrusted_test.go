@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -148,5 +149,32 @@ func TestNothingIsReadOfARedirect(t *testing.T) {
 	_, err := Bounds{}.Wrap(answers{http.Response{StatusCode: http.StatusFound, Header: http.Header{}, Body: body}}).RoundTrip(&http.Request{})
 	if !errors.As(err, new(*RedirectError)) || !body.closed {
 		t.Error(err)
+	}
+}
+
+// TestLogs: of what is not JSON only the log of a pod is read, and no more of it than of an object.
+func TestLogs(t *testing.T) {
+	for _, test := range []struct {
+		method, path, kind string
+		want               bool
+	}{
+		{http.MethodGet, "/api/v1/namespaces/kube-system/pods/a/log", "text/plain", true},
+		{http.MethodGet, "/api/v1/namespaces/kube-system/pods/a/log", Protobuf, false},
+		{http.MethodGet, "/api/v1/namespaces/kube-system/pods/a", "text/plain", false},
+		{http.MethodPost, "/api/v1/namespaces/kube-system/pods/a/log", "text/plain", false},
+	} {
+		body := io.NopCloser(strings.NewReader(strings.Repeat("x", 100)))
+		answer := http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {test.kind}}, Body: body}
+		request := httptest.NewRequest(test.method, test.path, nil)
+		response, err := Bounds{Object: 10}.Wrap(answers{answer}).RoundTrip(request)
+		if (err == nil) != test.want {
+			t.Errorf("%+v: %v", test, err)
+		}
+		if err != nil {
+			continue
+		}
+		if _, err := io.ReadAll(response.Body); !IsMisbehaviour(err) {
+			t.Errorf("%+v: a log without a bound: %v", test, err)
+		}
 	}
 }

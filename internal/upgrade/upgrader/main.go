@@ -29,6 +29,7 @@ const exitUsage = 64
 //
 //	upgrader STEP... --spec JSON
 //	upgrader swap-service
+//	upgrader certificates ROOT
 func Main(ctx context.Context, args []string, out io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprintln(out, "upgrader is started by Quorate, not by hand")
@@ -40,6 +41,13 @@ func Main(ctx context.Context, args []string, out io.Writer) int {
 	}
 	if args[0] == serviceCommand {
 		if err := (service{at: layout{dir: home}, out: out}).run(ctx); err != nil {
+			fmt.Fprintf(out, "%v\n", err)
+			return 1
+		}
+		return 0
+	}
+	if args[0] == certificatesCommand && len(args) == 2 {
+		if err := tellCertificates(args[1], out); err != nil {
 			fmt.Fprintf(out, "%v\n", err)
 			return 1
 		}
