@@ -58,6 +58,7 @@ var account = []accountRow{
 	{row(`docs/hibernate.md: quorate (hibernate|wake) demo`), Runner{"RUN=hibernate", "with another cluster's name, and without being asked"}},
 	{row(`docs/hibernate.md: kubectl patch .*`), Runner{"RUN=hibernate", "by quorate hibernate, which sends this patch"}},
 	{row(`docs/dashboard.md: quorate dashboard.*`), Runner{"RUN=dashboard", "without opening a browser, whose address a test opens"}},
+	{row(`docs/operating.md: quorate report demo`), Runner{"RUN=dashboard", "with another cluster's name, and --to"}},
 	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
 	{row(`docs/bundles.md: make bundle`), Runner{"RUN=bundle", "into a folder of the test's own, signed by its key"}},

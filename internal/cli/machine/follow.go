@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/internal/program/plaintext"
@@ -30,6 +31,13 @@ func (l logFile) opened(path string) (*os.File, error) {
 		return os.Open(path)
 	}
 	return l.open(path)
+}
+
+// tail is the last lines.
+func (l logFile) tail(ctx context.Context, lines int) (string, error) {
+	var text strings.Builder
+	err := l.copyTo(ctx, &text, lines, false)
+	return text.String(), err
 }
 
 // copyTo writes the last lines (a negative number: all), and, if it follows, those that come until ctx ends.

@@ -92,8 +92,37 @@ func (a *app) daemonLog() (logFile, error) {
 	if _, err := a.LoadEnvironment(); err != nil {
 		return logFile{}, err
 	}
+	return daemonLog(a.State), nil
+}
+
+// daemonLog is the log of the management plane whose state folder is given.
+func daemonLog(state string) logFile {
 	var lines plaintext.Lines
-	return logFile{plain: lines.Redact, current: there(embed.LogPath(a.State))}, nil
+	return logFile{plain: lines.Redact, current: there(embed.LogPath(state))}
+}
+
+// DaemonTail is the end of the log of the management plane whose state folder is given, as many lines, as `quorate logs --daemon` shows it.
+func DaemonTail(ctx context.Context, state string, lines int) (string, error) {
+	return daemonLog(state).tail(ctx, lines)
+}
+
+// Tail calls do with the end of each log that a machine of this host has, as many lines, as `quorate logs` shows them.
+func Tail(ctx context.Context, h *sandbox.Host, name string, lines int, do func(component, text string)) error {
+	m, err := h.Get(name)
+	if err != nil {
+		return fmt.Errorf("looking for the machine: %w", err)
+	}
+	for _, component := range containers(machineFiles{h, name}) {
+		text, err := componentLog(h, m.Artifacts.Etcd != "", name, component).tail(ctx, lines)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		do(component, text)
+	}
+	return nil
 }
 
 func there(path string) func() (string, error) {
@@ -112,27 +141,38 @@ func (a *app) machineLog(name, component string) (logFile, error) {
 	if err != nil {
 		return logFile{}, a.noMachine(h, name, err)
 	}
-	own := machineLogs
-	if m.Artifacts.Etcd != "" {
-		own = []string{"init", "bootstrap", "etcd"}
-	}
+	ofEtcd := m.Artifacts.Etcd != ""
 	if component == "" {
+		own := ownLogs(ofEtcd)
 		component = own[len(own)-1]
 		if m.Bootstrap.Phase != sandbox.BootstrapSucceeded {
 			component = "bootstrap"
 		}
 	}
+	return componentLog(h, ofEtcd, name, component), nil
+}
+
+// ownLogs are the logs of the own processes of a machine, or of one of an etcd cluster.
+func ownLogs(ofEtcd bool) []string {
+	if ofEtcd {
+		return []string{"init", "bootstrap", "etcd"}
+	}
+	return machineLogs
+}
+
+// componentLog is the log of one component of a machine.
+func componentLog(h *sandbox.Host, ofEtcd bool, name, component string) logFile {
 	var lines plaintext.Lines
 	files := machineFiles{h, name}
-	if slices.Contains(own, component) {
+	if slices.Contains(ownLogs(ofEtcd), component) {
 		return logFile{plain: lines.Redact, open: files.open, current: func() (string, error) {
 			path := filepath.Join("logs", component+".log")
 			_, err := files.changed(path)
 			return path, err
-		}}, nil
+		}}
 	}
 	plain := func(line []byte) []byte { return lines.Redact(containerLine(line)) }
-	return logFile{plain: plain, open: files.open, current: func() (string, error) { return newestLog(files, component) }}, nil
+	return logFile{plain: plain, open: files.open, current: func() (string, error) { return newestLog(files, component) }}
 }
 
 // machineFiles are the files below a machine's folder, without those of the host that its links lead to.

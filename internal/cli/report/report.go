@@ -137,6 +137,11 @@ type Machine struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
+// IsWell reports whether a machine waits for nothing, and each of its components is known to be healthy.
+func (m Machine) IsWell() bool {
+	return !m.Failed && m.Waiting == "" && !slices.ContainsFunc(m.Components, func(c plan.Component) bool { return c.Health != plan.Healthy })
+}
+
 // Etcd is the quorum of a control plane, or of an etcd cluster on machines of its own.
 type Etcd struct {
 	// Managed: members run on the control plane's machines, and are Quorate's to keep.
@@ -146,8 +151,10 @@ type Etcd struct {
 	// Known: the members' list was read.
 	Known bool `json:"known"`
 	// Why it is not known, or what is wrong with it; empty: nothing.
-	Why     string        `json:"why,omitempty"`
-	Members []plan.Member `json:"members,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Obstacle is why writes may be refused although a majority is healthy: members disagree, or an alarm is active. Empty: nothing is known.
+	Obstacle string        `json:"obstacle,omitempty"`
+	Members  []plan.Member `json:"members,omitempty"`
 	// Voters, and how many of them are healthy.
 	Voters  int `json:"voters"`
 	Healthy int `json:"healthy"`
@@ -159,7 +166,7 @@ type Etcd struct {
 
 // NewEtcd counts the votes of what was observed.
 func NewEtcd(o plan.Etcd) Etcd {
-	e := Etcd{Managed: o.Ours(), Operated: o.Operated(), Known: o.Known, Why: o.Why, Members: o.Members}
+	e := Etcd{Managed: o.Ours(), Operated: o.Operated(), Known: o.Known, Why: o.Why, Obstacle: obstacle(o), Members: o.Members}
 	voters := plan.Assess(plan.Observed{Etcd: o}).Voters
 	if len(voters) == 0 {
 		return e
@@ -167,6 +174,23 @@ func NewEtcd(o plan.Etcd) Etcd {
 	e.Voters, e.Healthy = len(voters), quorum.Healthy(voters)
 	e.Majority, e.CanStand = quorum.Majority(len(voters)), quorum.Spare(voters)
 	return e
+}
+
+// obstacle says why etcd may refuse writes although a majority of its voters is healthy.
+func obstacle(o plan.Etcd) string {
+	if !o.Known {
+		return ""
+	}
+	var all []string
+	if !o.Agreed {
+		all = append(all, "members disagree")
+	}
+	for _, m := range o.Members {
+		if len(m.Alarms) > 0 {
+			all = append(all, MemberName(m)+" raised the alarm "+strings.Join(m.Alarms, " and "))
+		}
+	}
+	return strings.Join(append(all, o.StrayAlarms...), "; ")
 }
 
 // Quorum is that of the cluster's data: the etcd on the machines of the control plane, or the one on machines of its own.

@@ -118,8 +118,8 @@ func broken(c Cluster) Standing {
 		}
 	}
 	for _, e := range c.quorums() {
-		if e.Known && e.Why != "" {
-			return Standing{Broken, e.Sentence()}
+		if e.Obstacle != "" {
+			return Standing{Broken, cmp.Or(e.Why, e.Obstacle)}
 		}
 	}
 	return Standing{}
@@ -188,8 +188,8 @@ func (c Cluster) Writable() Standing {
 		return Standing{Unknown, "the API server answers, and its etcd is " + q.Sentence()}
 	case !q.Known || q.Voters == 0:
 		return Standing{Unknown, "etcd is " + q.Sentence()}
-	case q.Why != "": // an alarm may refuse writes, and members that disagree may be two clusters
-		return Standing{Unknown, "etcd: " + q.Why}
+	case q.Obstacle != "": // an alarm may refuse writes, and members that disagree may be two clusters
+		return Standing{Unknown, "etcd: " + q.Obstacle}
 	}
 	return Standing{AsWanted, "the API server answers, and etcd has a majority"}
 }

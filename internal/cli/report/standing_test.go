@@ -44,7 +44,22 @@ func TestStanding(t *testing.T) {
 			c.ControlPlane.Machines[1].Failed, c.ControlPlane.Machines[1].Waiting = true, "kubeadm join"
 		},
 			Broken, "demo-cp-2 failed: kubeadm join", AsWanted},
-		{"members disagree", func(c *Cluster) { c.Etcd.Why = "two lists" }, Broken, "two lists", Unknown},
+		{"members disagree", func(c *Cluster) {
+			c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Why: "two lists", Members: c.Etcd.Members})
+		}, Broken, "two lists", Unknown},
+		{"an alarm", func(c *Cluster) {
+			members := slices.Clone(c.Etcd.Members)
+			members[1].Alarms = []string{"NOSPACE"}
+			c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true, Members: members})
+		}, Broken, "raised the alarm NOSPACE", Unknown},
+		{"an alarm of a member that is gone", func(c *Cluster) {
+			c.Etcd = NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true, Members: c.Etcd.Members,
+				StrayAlarms: []string{"the alarm NOSPACE of member 7 is still active"}})
+		}, Broken, "of member 7", Unknown},
+		{"one silent, as etcd says it", func(c *Cluster) {
+			c.Etcd = silent(1)
+			c.Etcd.Why = "demo-cp-1: does not answer"
+		}, AtRisk, "can stand no failure; demo-cp-1: does not answer", AsWanted},
 		{"no control plane", func(c *Cluster) { c.ControlPlane = ControlPlane{} }, Unknown, "no control plane", Unknown},
 		{"no newest spec", func(c *Cluster) { c.ControlPlane.Current = false }, Unknown, "newest spec", AsWanted},
 		{"no step", func(c *Cluster) { c.ControlPlane.Next = Next{} }, Unknown, "no step", AsWanted},

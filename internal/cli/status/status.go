@@ -1,6 +1,6 @@
 // Package status is what shows how clusters are: `quorate status`, why, `quorate explain`, how they will
-// be, `quorate plan`, what was done, `quorate history`, all of that in a browser, `quorate dashboard`, what they were made from,
-// `quorate export`, and from what they can be recovered, `quorate backup`.
+// be, `quorate plan`, what was done, `quorate history`, all of that in a browser, `quorate dashboard`, or in a file, `quorate report`,
+// what they were made from, `quorate export`, and from what they can be recovered, `quorate backup`.
 package status
 
 import (
@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/archive"
 	"github.com/quorate/quorate/internal/cli/backups"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard"
@@ -24,13 +25,13 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate dashboard`, `quorate export`,
-// `quorate backup`, and those that let a cluster rest or come back.
+// Commands are `quorate status`, `quorate explain`, `quorate plan`, `quorate history`, `quorate dashboard`, `quorate report`,
+// `quorate export`, `quorate backup`, and those that let a cluster rest or come back.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
 	return append([]*cobra.Command{
-		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), export.Command(i),
-		backups.Command(i),
+		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), archive.Command(i),
+		export.Command(i), backups.Command(i),
 	}, power.Commands(i)...)
 }
 

@@ -39,8 +39,8 @@ func conclude(answers []answer) Survey {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", m.title(), m.Why))
 		}
 	}
-	wrong = append(wrong, strayAlarms(chosen, answers)...)
-	s.Why = sentence(wrong)
+	s.StrayAlarms = strayAlarms(chosen, answers)
+	s.Why = sentence(append(wrong, s.StrayAlarms...))
 	return s
 }
 

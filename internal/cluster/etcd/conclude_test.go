@@ -160,6 +160,9 @@ func TestConclude(t *testing.T) {
 		{"NOSPACE, told by all", []answer{said("a", 1, 1, abc, "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc, "memberID:3  alarm:NOSPACE"),
 			said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=HealthyNOSPACE", "c raised the alarm NOSPACE"},
+		{"an alarm of a member that is gone", []answer{said("a", 1, 1, abc, "memberID:9 alarm:NOSPACE "), said("b", 2, 1, abc),
+			said("c", 3, 1, abc)},
+			"agreed 1:aL=Healthy 2:b=Healthy 3:c=Healthy", "the alarm NOSPACE of member 9, which is gone, is still active"},
 		{"CORRUPT", []answer{said("a", 1, 1, abc, "memberID:3 alarm:CORRUPT ", "memberID:3 alarm:NOSPACE "), said("b", 2, 1, abc),
 			said("c", 3, 1, abc)},
 			"agreed 1:aL=Healthy 2:b=Healthy 3:c=UnhealthyCORRUPT+NOSPACE", "c: its data is corrupt"},
@@ -169,6 +172,9 @@ func TestConclude(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := conclude(test.answers)
+			if gone := strings.Contains(test.why, "which is gone"); gone != (len(got.StrayAlarms) == 1) {
+				t.Errorf("alarms of members that are gone: %q", got.StrayAlarms)
+			}
 			if text(got) != test.want {
 				t.Errorf("got  %s\nwant %s", text(got), test.want)
 			}

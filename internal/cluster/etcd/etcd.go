@@ -55,6 +55,8 @@ type Survey struct {
 	Why string
 	// Members are those of the list, sorted by ID.
 	Members []Member
+	// StrayAlarms are active alarms of members that are not in the list, as sentences: for them, too, all members refuse writes.
+	StrayAlarms []string
 	// Downgrade is the version that the cluster may be lowered to, such as 3.5.0, as any member tells; empty: no
 	// downgrade is enabled, or no member tells. Members of 3.5 do not.
 	Downgrade string

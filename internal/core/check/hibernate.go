@@ -79,7 +79,7 @@ func checkLetGo(o plan.Observed, s plan.Step) error {
 	if _, err := machineNamed(o, s.Machine); err != nil {
 		return err
 	}
-	if p.Backup == "" || p.Requested.IsZero() || p.Taken.Before(p.Requested) {
+	if p.Requested.IsZero() || p.Taken.Before(p.Requested) {
 		return fmt.Errorf("%s would go without a backup of the hibernation", s.Machine)
 	}
 	return nil

@@ -244,7 +244,7 @@ func (s *state) alarm() opinion {
 	for i := range s.Etcd.Members {
 		if m := &s.Etcd.Members[i]; len(m.Alarms) > 0 {
 			text := fmt.Sprintf("etcd member %s raises %s", m.label(), strings.Join(sorted(m.Alarms), ", "))
-			if v := relieveSpace(s); m.Size > 0 && !v.decided {
+			if v := relieveSpace(s); m.Size > 0 {
 				text += "; " + v.because
 			}
 			return wait("EtcdAlarm", "%s", text)

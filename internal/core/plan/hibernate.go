@@ -80,7 +80,7 @@ func prepareHibernation(s *state) opinion {
 
 // endHibernation gives the workers of a group that has woken their numbers back.
 func endHibernation(s *state) opinion {
-	if !s.Power.Woken || s.Power.Hibernate {
+	if !s.Power.Woken {
 		return pass("no workers wait for the end of a hibernation")
 	}
 	return do(Step{Verb: EndHibernation}, "Woken", "%s has woken: its workers get their numbers back", s.Group.Name)

@@ -421,6 +421,8 @@ type Etcd struct {
 	Why string `json:"why,omitempty"`
 	// Agreed: every member that answered has the same list.
 	Agreed bool `json:"agreed"`
+	// StrayAlarms are active alarms of members that are not in the list, as sentences. Nothing is decided by them.
+	StrayAlarms []string `json:"strayAlarms,omitempty"`
 	// Members are those of the list, sorted by ID.
 	Members []Member `json:"members,omitempty"`
 	// MaxLearners is how many learners etcd takes at once, as its members are told to; 0: they are told nothing, and take one.

@@ -214,6 +214,7 @@ func (o *View) AddEtcd(survey etcd.Survey, since *MemberTimes, now time.Time) {
 	facts := &o.Facts.Etcd
 	facts.MaxLearners = machine.MaxLearners(o.Inside.Pods)
 	facts.Known, facts.Agreed, facts.Why, facts.Downgrade = survey.Known, survey.Agreed, survey.Why, survey.Downgrade
+	facts.StrayAlarms = survey.StrayAlarms
 	matched := o.Match(survey.Members)
 	if matched.Contradiction != "" {
 		facts.Agreed = false

@@ -273,7 +273,7 @@ func TestFleet(t *testing.T) {
 	joins := waits
 	joins.Name, joins.ControlPlane.Next = "joins", report.Next{Step: "Wait", Reason: "Joining", Message: "2 machines join"}
 	members := []plan.Member{{ID: "a", Health: plan.Healthy, Machine: "m"}}
-	joins.Etcd = report.NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Members: members})
+	joins.Etcd = report.NewEtcd(plan.Etcd{Owner: plan.EtcdOurs, Known: true, Agreed: true, Members: members})
 	rows := []pages.Row{{Cluster: joins, Looked: now}, {Cluster: waits}, {Cluster: joins, Looked: now, Failed: "refused"}, {Cluster: lost}}
 	draw := func(query string) string {
 		return shown(drawn(t, func(b *bytes.Buffer) error { return pages.Fleet(b, pages.Frame{Now: now}, query, rows) }))

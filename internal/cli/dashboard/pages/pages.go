@@ -47,6 +47,8 @@ type Frame struct {
 	Base, Assets string
 	// Part: only what changes is wanted, for a page that is open already.
 	Part bool
+	// Files: the page is a file beside the others of one cluster, without a server, a session and scripts.
+	Files bool
 	// Now is the time of the answer, and Looked when the data were read.
 	Now, Looked time.Time
 	// Every is how often an open page asks again; 0: never.
@@ -60,10 +62,35 @@ type Frame struct {
 }
 
 // Home is the address of the cluster's first page.
-func (f Frame) Home() string { return f.Base + "clusters/" + f.Namespace + "/" + f.Name }
+func (f Frame) Home() string {
+	if f.Files {
+		return "index.html"
+	}
+	return f.Base + "clusters/" + f.Namespace + "/" + f.Name
+}
+
+// Group is the address of the view about the control plane, or about the cluster's EtcdCluster.
+func (f Frame) Group(etcd bool) string {
+	f.Etcd = etcd
+	return f.Of(f.View)
+}
+
+// file is the name of the file of a view.
+func (f Frame) file(view, ending string) string {
+	if f.Etcd && view != ViewStatus && view != ViewPlan {
+		view += "-etcd"
+	}
+	return view + ending
+}
 
 // Of is the address of a view of the cluster, about the same group.
 func (f Frame) Of(view string) string {
+	switch {
+	case f.Files && view == ViewStatus:
+		return f.Home()
+	case f.Files:
+		return f.file(view, ".html")
+	}
 	address := f.Home()
 	if view != ViewStatus {
 		address += "/" + view
@@ -77,6 +104,8 @@ func (f Frame) Of(view string) string {
 // JSON is the address of the page's data, as the command prints it with -o json.
 func (f Frame) JSON() string {
 	switch {
+	case f.Files:
+		return f.file(f.View, ".json")
 	case f.Name == "":
 		return f.Base + "status.json"
 	case f.Etcd && (f.View == ViewRules || f.View == ViewHistory):

@@ -31,7 +31,8 @@ import (
 //	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
 //	(ago), begun+ (it has begun), off=1,2 (machines that are off for good);
 //	hibernate (no machine is to run), refuses (it cannot), requested=AGO (since when it is on the way), running=A,B (what keeps workers),
-//	asleep=AGO (since when machines go; the backup is a minute older), woken (from that backup), trouble (the seed is not found);
+//	asleep=AGO (since when machines go; the backup is a minute older), requested- (when it was requested is lost),
+//	woken (from that backup), backup- (the newest backup's name is lost), trouble (the seed is not found);
 //	decided=9 (a person decided that voter 9 leaves), decided-=9 (for other facts), decided!=X (what nobody knows),
 //	forgotten=3 (that no rule waits for the infrastructure of machine 3), forgotten-=3 (of another of that name);
 //	remains=s1,b,f,103 (what can be recovered from: parseRemains);
@@ -190,7 +191,9 @@ func wordsOfPower(o *plan.Observed, value string) map[string]func() {
 				p.Requested = p.Taken.Add(-time.Minute)
 			}
 		},
-		"woken": func() { o.Power.Woken = true },
+		"requested-": func() { o.Power.Requested = time.Time{} },
+		"backup-":    func() { o.Group.Backup.Name = "" },
+		"woken":      func() { o.Power.Woken = true },
 	}
 }
 
