@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/machine"
 )
 
 // The mutating webhooks record the user who approved. The validating webhooks run last, and decide. config/rbac/diagnostics_role.yaml
@@ -164,7 +165,8 @@ func annotate(raw []byte, wanted map[string]string) admission.Response {
 	return admission.PatchResponseFromRaw(raw, changed)
 }
 
-// Handle refuses an approval, a decision, and a spec that needs no approval any more, by somebody without the verb approve.
+// Handle refuses an approval, a decision, and a spec that needs no approval any more, by somebody without the verb approve. It refuses a
+// request to replace machines that cannot be read from anybody.
 func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admission.Response {
 	before, after, err := readGuarded(req)
 	if err != nil {
@@ -184,6 +186,9 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 			return admission.Errored(http.StatusInternalServerError, err)
 		}
 	}
+	if err := checkAsked(before.Metadata.Annotations, after.Metadata.Annotations); err != nil {
+		return admission.Denied(err.Error())
+	}
 	approves := func(name string) bool { return after.Metadata.Annotations[name] != before.Metadata.Annotations[name] }
 	if frees := before.needed() && !after.needed(); !frees && !slices.ContainsFunc(after.approvals(), approves) {
 		return admission.Allowed("")
@@ -198,6 +203,16 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	return admission.Allowed("")
+}
+
+// checkAsked refuses a request to replace machines that cannot be read, where it is new.
+func checkAsked(before, after map[string]string) error {
+	value := after[controlplanev1.ReplaceAnnotation]
+	if value == before[controlplanev1.ReplaceAnnotation] {
+		return nil
+	}
+	_, err := machine.ParseAsked(value)
+	return err
 }
 
 // checkDecisions bounds decisions.

@@ -76,6 +76,7 @@ var account = []accountRow{
 	{row(`docs/operating.md: kubectl get configmap demo-cp-kcp-quorate-history .*`), Runner{Changes, ""}},
 	{row(`docs/operating.md: (quorate export|quorate plan -f control-plane\.yaml|kubectl apply -f control-plane\.yaml).*`),
 		Runner{"TestExport", "with an API server of the test's own, and without kubectl"}},
+	{row(`docs/operating.md: quorate replace demo-cp-2`), Runner{"RUN=replace", "with another cluster's name, and without being asked"}},
 	{row(`docs/operating.md: kubectl get machines .*`), Runner{Shows, ""}},
 	{row(`docs/operating.md: kubectl (patch cluster|patch kubeadmcontrolplane|annotate kubeadmcontrolplane) .*`),
 		Runner{"TestFirstMachineAgain", "in memory, and without kubectl"}},

@@ -87,6 +87,7 @@ var lives = []struct {
 	{"recover-drills", recoverDrills},
 	{"restore-elsewhere", restoreElsewhere},
 	{"hibernate", hibernate},
+	{"replace", replace},
 	{"dashboard", dashboard},
 	{"inplace-one", inplaceOne},
 	{"inplace-machines", inplaceMachines},

@@ -20,6 +20,14 @@ const ApproveVerb = "approve"
 // counted against that.
 const ReplacementsAnnotation = "controlplane.cluster.x-k8s.io/quorate-replacements"
 
+// ReplaceAnnotation on a control plane of any kind, or an EtcdCluster, asks that machines be replaced as outdated ones are, each with a
+// time. An example: demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z. A machine of that name that was made after its time is
+// not meant, and before its time nothing is done. So a value that stays, or is written again, replaces no machine twice.
+const ReplaceAnnotation = "controlplane.cluster.x-k8s.io/quorate-replace"
+
+// MaxReplaceLength is how many bytes of ReplaceAnnotation are read. A longer value asks for nothing.
+const MaxReplaceLength = 4096
+
 // ApprovalPolicy reports whether a person must approve before machines are replaced or changed in place.
 //
 // +kubebuilder:validation:Enum=None;Required

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/replace"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/local/sandbox"
 )
@@ -19,10 +20,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate logs`, `quorate machine` and `quorate shell`.
+// Commands are `quorate logs`, `quorate machine` and `quorate shell`, and `quorate replace`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.logsCommand(), a.machineCommand(), a.shellCommand()}
+	return []*cobra.Command{a.logsCommand(), a.machineCommand(), a.shellCommand(), replace.Command(i)}
 }
 
 func (a *app) machineCommand() *cobra.Command {

@@ -40,8 +40,8 @@ func (m Machine) bootstrap() metav1.Object {
 	return nil
 }
 
-// created is when the machine was made. An object that was moved, or restored from a backup, is younger than its machine.
-func (m Machine) created() time.Time {
+// Created is when the machine was made. An object that was moved, or restored from a backup, is younger than its machine.
+func (m Machine) Created() time.Time {
 	if noted, err := time.Parse(time.RFC3339, m.Machine.Annotations[controlplanev1.CreatedAnnotation]); err == nil {
 		return noted
 	}
@@ -103,7 +103,7 @@ type Drift struct {
 	// Reasons are the fields that differ: what Wanted.Compare returns, then the
 	// parts of kubeadmConfigSpec.
 	Reasons []Difference `json:"reasons,omitempty"`
-	// Due are the deadlines of spec.rollout that have passed. Only a new machine meets them.
+	// Due are the deadlines of spec.rollout that have passed, and what people asked for. Only a new machine meets them.
 	Due []Difference `json:"due,omitempty"`
 }
 
@@ -143,7 +143,7 @@ func Due(rollout upstream.KubeadmControlPlaneRolloutSpec, validityDays int32, m 
 
 // dueAfter: spec.rollout.after has passed, and the machine is older than it.
 func dueAfter(rollout upstream.KubeadmControlPlaneRolloutSpec, m Machine, now time.Time) []Difference {
-	after, made := rollout.After.Time, m.created()
+	after, made := rollout.After.Time, m.Created()
 	if after.IsZero() || !after.Before(now) || !made.Before(after) {
 		return nil
 	}
@@ -151,6 +151,20 @@ func dueAfter(rollout upstream.KubeadmControlPlaneRolloutSpec, m Machine, now ti
 		Field: "spec.rollout.after",
 		Was:   "made " + made.UTC().Format(time.RFC3339),
 		Want:  "made after " + after.UTC().Format(time.RFC3339),
+	}}
+}
+
+// Asked returns the difference of a machine whose replacement a person asked for. by is the time of the request: it does not count for a
+// machine that was made after it, and not before that time. Zero: there is no request.
+func Asked(m Machine, by, now time.Time) []Difference {
+	made := m.Created()
+	if by.IsZero() || by.After(now) || made.After(by) {
+		return nil
+	}
+	return []Difference{{
+		Field: "annotation quorate-replace",
+		Was:   "made " + made.UTC().Format(time.RFC3339),
+		Want:  "a machine made after " + by.UTC().Format(time.RFC3339),
 	}}
 }
 

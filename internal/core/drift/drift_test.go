@@ -244,6 +244,41 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// TestAsked: a machine is asked for that was made by the time of the request, and nothing of that can be changed in place.
+func TestAsked(t *testing.T) {
+	made := now.Add(-24 * time.Hour)
+	m := func(noted string) Machine {
+		object := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(made)}}
+		if noted != "" {
+			object.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
+			object.Annotations = map[string]string{controlplanev1.CreatedAnnotation: noted}
+		}
+		return Machine{Machine: object}
+	}
+	const as = "annotation quorate-replace: made 2026-05-01T12:00:00Z, wanted a machine made after "
+	for name, test := range map[string]struct {
+		noted string
+		by    time.Time
+		want  string
+	}{
+		"not asked":                    {"", time.Time{}, ""},
+		"by when the machine was made": {"", made, as + "2026-05-01T12:00:00Z"},
+		"before it was made":           {"", made.Add(-time.Second), ""},
+		"now":                          {"", now, as + "2026-05-02T12:00:00Z"},
+		"still to come":                {"", now.Add(time.Second), ""},
+		"moved meanwhile":              {"2026-05-01T12:00:00Z", made, as + "2026-05-01T12:00:00Z"},
+		"made again under the name, and then moved": {"2026-05-02T11:00:00Z", made, ""},
+	} {
+		d := Drift{Due: Asked(m(test.noted), test.by, now)}
+		if got := d.String(); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+		if d.Outdated() && (d.ReplacingText() != d.String() || !d.OnNode()) {
+			t.Errorf("%s: it can be changed in place: %q", name, d.ReplacingText())
+		}
+	}
+}
+
 // TestTheOrder: version, template, configuration, deadlines.
 func TestTheOrder(t *testing.T) {
 	s := newScene(false)

@@ -24,7 +24,7 @@ var withoutRevision = []string{"replicas", "approval", "backup", "powerState"}
 
 // Revision names what a group's object wants its machines to be, and how they become that: a hash of its spec, but for the number of
 // machines, whether they run, whether an approval is needed, and backups. What a spec names, such as templates, is named again when it
-// changes.
+// changes. With it is hashed which machines people asked to be replaced: who may ask need not be allowed to approve.
 func Revision(object Object) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -33,6 +33,9 @@ func Revision(object Object) (string, error) {
 	spec, _ := content["spec"].(map[string]any)
 	for _, field := range withoutRevision {
 		delete(spec, field)
+	}
+	if asked := object.GetAnnotations()[controlplanev1.ReplaceAnnotation]; asked != "" && spec != nil {
+		spec[controlplanev1.ReplaceAnnotation] = asked
 	}
 	raw, err := json.Marshal(spec) // sorts the fields
 	if err != nil {

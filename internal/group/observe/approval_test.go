@@ -31,10 +31,16 @@ func TestRevision(t *testing.T) {
 			k.Spec.Backup = &controlplanev1.BackupSpec{Schedule: "@daily"}
 		}, true},
 		"annotation": {func(k *controlplanev1.KubeadmControlPlane) { k.Annotations = map[string]string{"a": "b"} }, true},
-		"status":     {func(k *controlplanev1.KubeadmControlPlane) { k.Status.Version = "v1.35.4" }, true},
-		"version":    {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.3" }, false},
-		"template":   {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "b" }, false},
-		"policy":     {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.InPlace.Policy = controlplanev1.InPlaceOnly }, false},
+		"request": {func(k *controlplanev1.KubeadmControlPlane) {
+			k.Annotations = map[string]string{controlplanev1.ReplaceAnnotation: "a=2026-11-23T04:05:06Z"}
+		}, false},
+		"empty request": {func(k *controlplanev1.KubeadmControlPlane) {
+			k.Annotations = map[string]string{controlplanev1.ReplaceAnnotation: ""}
+		}, true},
+		"status":   {func(k *controlplanev1.KubeadmControlPlane) { k.Status.Version = "v1.35.4" }, true},
+		"version":  {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.Version = "v1.36.3" }, false},
+		"template": {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.MachineTemplate.Spec.InfrastructureRef.Name = "b" }, false},
+		"policy":   {func(k *controlplanev1.KubeadmControlPlane) { k.Spec.InPlace.Policy = controlplanev1.InPlaceOnly }, false},
 	} {
 		if got := of(test.change); (got == base) != test.same {
 			t.Errorf("%s: the revision is %s, and was %s", name, got, base)

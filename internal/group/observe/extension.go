@@ -99,7 +99,7 @@ func (t Extensions) restOf(m *Machine, parts inplace.Parts) drift.Drift {
 	if bootstrap, err := Typed(parts.Bootstrap, m.Bootstrap); err == nil {
 		as.Bootstrap = bootstrap
 	}
-	return t.Own.Drift(t.View, &as)
+	return driftOf(t.Observer, &as)
 }
 
 // Question is what is asked about a machine, and the template of infrastructure machines that is wanted; nil: none is. An error says why

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -21,28 +21,9 @@ func MaxReplacements(given controlplanev1.ApprovalSpec) int {
 // ParseReplacements reads controlplanev1.ReplacementsAnnotation, and sorts what it says by time. Of a machine that is named twice the later
 // time holds. The error names the annotation, its value and what is accepted.
 func ParseReplacements(text string) ([]plan.Replacement, error) {
-	at := map[string]time.Time{}
-	for _, entry := range strings.Split(text, ",") {
-		if entry = strings.TrimSpace(entry); entry == "" {
-			continue
-		}
-		name, moment, _ := strings.Cut(entry, "=")
-		read, err := time.Parse(time.RFC3339, moment)
-		if name == "" || err != nil {
-			return nil, fmt.Errorf("the annotation %s is %q; names of machines with times are accepted, such as "+
-				"demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T09:00:00Z",
-				controlplanev1.ReplacementsAnnotation, Cut(text, longestDrift))
-		}
-		if read.After(at[name]) {
-			at[name] = read.UTC()
-		}
-	}
-	var all []plan.Replacement
-	for name, moment := range at {
-		all = append(all, plan.Replacement{Machine: name, At: moment})
-	}
+	all, err := machine.Moments(controlplanev1.ReplacementsAnnotation, text)
 	slices.SortFunc(all, CompareReplacements)
-	return all, nil
+	return all, err
 }
 
 // CompareReplacements sorts replacements by time, and those of one moment by machine.

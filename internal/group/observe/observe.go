@@ -377,7 +377,7 @@ func (t *Observer) addMachinesWanted() {
 		if !m.Read {
 			continue
 		}
-		facts, found := m.Facts, t.Own.Drift(t.View, m)
+		facts, found := m.Facts, driftOf(t, m)
 		m.Drift = &found
 		facts.Outdated, facts.NeedsBackup = Cut(found.String(), longestDrift), wants{t.View}.needsBackup(found)
 		facts.Marked, facts.MarkedByPerson = machine.Marked(m.Machine), machine.MarkedByPerson(m.Machine)

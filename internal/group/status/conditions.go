@@ -164,7 +164,7 @@ func (t Report) remediating() metav1.Condition {
 		upstream.KubeadmControlPlaneNotRemediatingReason, "")
 }
 
-// rollingOut says how many machines are not as the spec wants them.
+// rollingOut says how many machines are not as the spec wants them. Where all are, it says which requests replace no machine.
 func (t Report) rollingOut() metav1.Condition {
 	var texts []string
 	n := 0
@@ -176,7 +176,7 @@ func (t Report) rollingOut() metav1.Condition {
 	}
 	if n == 0 {
 		return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionFalse,
-			upstream.KubeadmControlPlaneNotRollingOutReason, "")
+			upstream.KubeadmControlPlaneNotRollingOutReason, observe.NotAsked(t.View))
 	}
 	return observe.Condition(upstream.KubeadmControlPlaneRollingOutCondition, metav1.ConditionTrue,
 		upstream.KubeadmControlPlaneRollingOutReason,

@@ -3,6 +3,7 @@ package etcdcluster
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1alpha1 "github.com/quorate/quorate/api/bootstrap/v1alpha1"
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/api/etcdcluster/v1alpha1"
 	infrav1 "github.com/quorate/quorate/api/infrastructure/v1alpha1"
 	"github.com/quorate/quorate/internal/cluster/machine"
@@ -85,6 +87,18 @@ func TestRollout(t *testing.T) {
 				t.Errorf("a control plane would be rolled out for each of %v", w.told)
 			}
 		})
+	}
+}
+
+// TestAsked: a machine that a person named is replaced, a new one first, and the others stay.
+func TestAsked(t *testing.T) {
+	w := grown(t, 3)
+	w.change(func(e *v1alpha1.EtcdCluster) {
+		e.Annotations[controlplanev1.ReplaceAnnotation] = "demo-etcd-2=" + time.Now().UTC().Format(time.RFC3339)
+	})
+	w.rest()
+	if got := w.voters(); got != "demo-etcd-1 demo-etcd-3 demo-etcd-4" || w.most != 4 {
+		t.Errorf("voters are %s, there were %d machines", got, w.most)
 	}
 }
 

@@ -133,6 +133,26 @@ func TestChangedTemplate(t *testing.T) {
 	}
 }
 
+// TestAsked: a machine that a person named is replaced, a new one first.
+func TestAsked(t *testing.T) {
+	w := grown(t)
+	w.change(func(cp *v1alpha1.ControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, v1beta2.ReplaceAnnotation, "cp-2="+time.Now().UTC().Format(time.RFC3339))
+	})
+	w.settle()
+	if got := w.machines(); len(got) != 4 {
+		t.Fatalf("machines are %v", got)
+	}
+	w.join("cp-4")
+	w.settle()
+	for _, name := range w.machines() {
+		m := &clusterv1.Machine{}
+		if w.get(name, m); m.DeletionTimestamp.IsZero() == (name == "cp-2") {
+			t.Errorf("%s: deleted %v", name, m.DeletionTimestamp)
+		}
+	}
+}
+
 // TestVersionChange: before a machine of another version joins, kubeadm's own configuration in the cluster is for that version.
 func TestVersionChange(t *testing.T) {
 	w := grown(t)
