@@ -89,7 +89,7 @@ func (c *contents) podLogs(ctx context.Context, from source, key client.ObjectKe
 	if err != nil {
 		return err
 	}
-	config, err := kubeconfig.RESTConfig(raw)
+	config, err := kubeconfig.Managed(raw)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate/internal/cli/archive"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard/serve"
 	"github.com/quorate/quorate/internal/cli/screen"
@@ -35,8 +36,12 @@ const (
 // app is the command.
 type app struct{ *command.Invocation }
 
-// Command is `quorate dashboard`.
-func Command(i *command.Invocation) *cobra.Command {
+// Commands are `quorate dashboard` and `quorate report`, which writes the same pages into a file.
+func Commands(i *command.Invocation) []*cobra.Command {
+	return []*cobra.Command{dashboardCommand(i), archive.Command(i)}
+}
+
+func dashboardCommand(i *command.Invocation) *cobra.Command {
 	a := &app{i}
 	var address string
 	var noBrowser bool

@@ -6,12 +6,12 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/cli/archive"
 	"github.com/quorate/quorate/internal/cli/backups"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard"
@@ -29,10 +29,9 @@ type app struct{ *command.Invocation }
 // `quorate export`, `quorate backup`, and those that let a cluster rest or come back.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return append([]*cobra.Command{
-		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), dashboard.Command(i), archive.Command(i),
-		export.Command(i), backups.Command(i),
-	}, power.Commands(i)...)
+	return slices.Concat([]*cobra.Command{
+		a.statusCommand(), a.explainCommand(), a.planCommand(), a.historyCommand(), export.Command(i), backups.Command(i),
+	}, dashboard.Commands(i), power.Commands(i))
 }
 
 func (a *app) statusCommand() *cobra.Command {

@@ -24,8 +24,7 @@ import (
 //	the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
 //	begun=NAME, workers=A,B, api+ (it answers all the same), failing=AGO (since when it has not served; failing-: it is not known),
 //	silent=AGO (since when nothing has answered), compact=N (a revision of a minute ago), compacted=N@AGO (that of the last
-//	compaction),
-//	infra- init- endpoint- template- api- etcd- split- (each is missing),
+//	compaction), infra- init- endpoint- template- api- etcd- split- (each is missing),
 //	certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
 //	refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 //	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
