@@ -173,10 +173,8 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusBadRequest, err)
 	}
 	if req.Operation == admissionv1.Create && req.Resource.Resource == "etcdrecoveries" {
-		if why, err := unrecoverable(ctx, j.client, req); err != nil {
-			return admission.Errored(http.StatusInternalServerError, err)
-		} else if why != "" {
-			return admission.Denied(why)
+		if refused := j.refusesRecovery(ctx, req); refused != nil {
+			return *refused
 		}
 	}
 	if changed := progressChanged(req, before, after); len(changed) > 0 {
@@ -203,6 +201,19 @@ func (j *approvalJudge) Handle(ctx context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	return admission.Allowed("")
+}
+
+// refusesRecovery is the answer to a recovery that cannot be made; nil: it can.
+func (j *approvalJudge) refusesRecovery(ctx context.Context, req admission.Request) *admission.Response {
+	why, err := unrecoverable(ctx, j.client, req)
+	if err == nil && why == "" {
+		return nil
+	}
+	refused := admission.Denied(why)
+	if err != nil {
+		refused = admission.Errored(http.StatusInternalServerError, err)
+	}
+	return &refused
 }
 
 // checkAsked refuses a request to replace machines that cannot be read, where it is new.

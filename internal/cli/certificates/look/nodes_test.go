@@ -77,24 +77,24 @@ func TestFilesOf(t *testing.T) {
 	}
 	done := corev1.PodStatus{Phase: corev1.PodSucceeded}
 	for name, c := range map[string]struct {
-		server podServer
+		server *podServer
 		change func(*clusterv1.Machine)
 		want   string
 	}{
-		"done":          {server: podServer{status: done, log: string(told)}, want: ""},
-		"no image":      {server: podServer{status: done}, want: "no upgrader image for v1.37.2: set key v1.37.2 of"},
-		"not pulled":    {server: podServer{status: waiting("ErrImagePull")}, want: "the image up:v1.37.2 cannot be used on the node: no such"},
-		"nonsense":      {server: podServer{status: done, log: "hello"}, want: "what the node tells of its files cannot be read"},
-		"too much":      {server: podServer{status: done, log: strings.Repeat("x", inventory.MostNodeFiles+9)}, want: "the node tells too much"},
-		"refused":       {server: podServer{refuse: true}, want: "no pod can be made on the node: violates PodSecurity"},
-		"no containers": {server: podServer{status: waiting("ErrImagePull"), bare: true}, want: "the image up:v1.37.2 cannot"},
-		"failed":        {server: podServer{status: corev1.PodStatus{Phase: corev1.PodFailed}}, want: "the pod on the node failed"},
-		"old upgrader":  {server: podServer{status: oldUpgrader()}, want: "does not know this look"},
-		"no Node": {server: podServer{}, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "" },
+		"done":          {server: &podServer{status: done, log: string(told)}, want: ""},
+		"no image":      {server: &podServer{status: done}, want: "no upgrader image for v1.37.2: set key v1.37.2 of"},
+		"not pulled":    {server: &podServer{status: waiting("ErrImagePull")}, want: "the image up:v1.37.2 cannot be used on the node: no such"},
+		"nonsense":      {server: &podServer{status: done, log: "hello"}, want: "what the node tells of its files cannot be read"},
+		"too much":      {server: &podServer{status: done, log: strings.Repeat("x", inventory.MostNodeFiles+9)}, want: "the node tells too much"},
+		"refused":       {server: &podServer{refuse: true}, want: "no pod can be made on the node: violates PodSecurity"},
+		"no containers": {server: &podServer{status: waiting("ErrImagePull"), bare: true}, want: "the image up:v1.37.2 cannot"},
+		"failed":        {server: &podServer{status: corev1.PodStatus{Phase: corev1.PodFailed}}, want: "the pod on the node failed"},
+		"old upgrader":  {server: &podServer{status: oldUpgrader()}, want: "does not know this look"},
+		"no Node": {server: &podServer{}, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "" },
 			want: "the machine has no Node yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			served := httptest.NewServer(&c.server)
+			served := httptest.NewServer(c.server)
 			defer served.Close()
 			config := &rest.Config{Host: served.URL, QPS: -1}
 			config.ContentType = "application/json"

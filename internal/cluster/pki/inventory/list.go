@@ -183,6 +183,11 @@ func (l *lister) judgeAuthority(e *Entry, m Material, cert *x509.Certificate) {
 			other = a.name
 		}
 	}
+	l.tellUnsigned(e, want, other)
+}
+
+// tellUnsigned says that the authority that is wanted has not signed a certificate, but perhaps another one.
+func (l *lister) tellUnsigned(e *Entry, want, other string) {
 	switch {
 	case l.checks > mostChecks:
 	case other != "":
