@@ -22,34 +22,42 @@ import (
 	"github.com/quorate/quorate/internal/cluster/pki"
 )
 
+// Made are the secrets that Generate made.
+type Made struct {
+	Purposes     []string
+	Certificates []Dated
+}
+
 // Generate makes those authorities, of these purposes, that have no secret, controlled by owner. It takes those of the files that the user
-// copies to the machines, or makes new ones, with the key algorithm and validity that the configuration asks for. It returns the purposes
-// of those that it made: a secret that is there, or appears in the meantime, is never changed.
+// copies to the machines, or makes new ones, with the key algorithm and validity that the configuration asks for. It returns what it
+// made: a secret that is there, or appears in the meantime, is never changed.
 func Generate(
 	ctx context.Context, c client.Client, cluster *clusterv1.Cluster, config *bootstrapv1.ClusterConfiguration, purposes []string,
 	owner metav1.OwnerReference, files ...bootstrapv1.File,
-) ([]string, error) {
+) (Made, error) {
 	copied, err := readFiles(ctx, c, cluster.Namespace, config, files)
 	if err != nil {
-		return nil, err
+		return Made{}, err
 	}
-	var made []string
+	made, secrets := Made{}, map[secret.Purpose]*corev1.Secret{}
 	for _, wanted := range secret.NewCertificatesForInitialControlPlane(config) {
 		given, isCopied := copied[roles[wanted.Purpose]]
 		if !slices.Contains(purposes, string(wanted.Purpose)) || wanted.External && !isCopied {
 			continue
 		}
 		if err := fill(wanted, given, isCopied); err != nil {
-			return nil, fmt.Errorf("generating the authority %q of cluster %s: %w", wanted.Purpose, cluster.Name, err)
+			return Made{}, fmt.Errorf("generating the authority %q of cluster %s: %w", wanted.Purpose, cluster.Name, err)
 		}
-		isNew, err := createOnce(ctx, c, wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner))
+		s := wanted.AsSecret(client.ObjectKeyFromObject(cluster), owner)
+		isNew, err := createOnce(ctx, c, s)
 		if err != nil {
-			return nil, err
+			return Made{}, err
 		}
 		if isNew {
-			made = append(made, string(wanted.Purpose))
+			made.Purposes, secrets[wanted.Purpose] = append(made.Purposes, string(wanted.Purpose)), s
 		}
 	}
+	made.Certificates = dated(cluster, secrets)
 	return made, nil
 }
 

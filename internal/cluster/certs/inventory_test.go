@@ -73,6 +73,18 @@ func TestInventory(t *testing.T) {
 	}
 }
 
+// TestMade: what was made is told as it is read afterwards.
+func TestMade(t *testing.T) {
+	cluster, w := demo(), newClient(t)
+	made, err := Generate(t.Context(), w, cluster, small, []string{"ca", "etcd", "proxy", "sa"}, owner)
+	must(t, err)
+	read, err := Read(t.Context(), w, cluster, small, owner)
+	must(t, err)
+	if fmt.Sprint(made.Certificates) != fmt.Sprint(read.Certificates) || len(made.Certificates) != 3 {
+		t.Errorf("made %v, read %v", made.Certificates, read.Certificates)
+	}
+}
+
 // TestExpected: an etcd elsewhere has a client certificate, and an EtcdCluster its own authority.
 func TestExpected(t *testing.T) {
 	for _, external := range []bool{false, true} {

@@ -21,8 +21,8 @@ func (t *Writer) GenerateSecrets(ctx context.Context, config *bootstrapv1.Kubead
 	if err != nil {
 		return fmt.Errorf("generating the certificate authorities of cluster %s: %w", t.Cluster.Name, err)
 	}
-	if len(made) == len(known.Missing) {
-		known.Missing = nil
+	if len(made.Purposes) == len(known.Missing) {
+		known.Missing, known.Certificates = nil, append(slices.Clone(known.Certificates), made.Certificates...)
 		t.Memory.Secrets = known
 	}
 	return nil

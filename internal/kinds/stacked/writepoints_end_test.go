@@ -35,8 +35,6 @@ func (w *world) ending() []string {
 			status := o.Status
 			say("plan: %+v", status.Plan)
 			say("conditions: %s", conditionsIn(status.Conditions))
-			// It tells of the secrets as they were read last: a manager that made them reads them again later than one that began anew.
-			status.Certificates = controlplanev1.CertificatesStatus{}
 			status.Conditions, status.Plan, status.LastRemediation.Time = nil, controlplanev1.PlanStatus{}, metav1.Time{}
 			text, err := json.Marshal(status)
 			say("status: %s %v", text, err)
