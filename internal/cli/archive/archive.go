@@ -69,7 +69,7 @@ func (a *app) run(ctx context.Context, args []string, to string, lines int) erro
 	if to == "" {
 		to = fmt.Sprintf("quorate-%s-%s.zip", key.Name, now.UTC().Format("20060102t150405z"))
 	}
-	// Whoever reads it must not be anybody on this host, and what is there is not overwritten.
+	// Other users of this host must not read the file, and a file that exists is not overwritten.
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("invalid --to %s: %w", to, err)

@@ -234,7 +234,7 @@ func TestGather(t *testing.T) {
 	if !strings.Contains(files["rules.json"], `"observed"`) || !strings.Contains(files["index.html"], "ApprovalRequired") {
 		t.Errorf("the facts or the status are missing:\n%s\n%s", files["rules.json"], files["index.html"])
 	}
-	if !strings.Contains(files["CONTENTS.txt"], "logs of machines: cluster default/demo: there is no kubeconfig yet") {
+	if !strings.Contains(files["CONTENTS.txt"], "logs of machines: reading the kubeconfig of cluster demo: ") {
 		t.Errorf("what could not be read is not told:\n%s", files["CONTENTS.txt"])
 	}
 	other := client.ObjectKey{Namespace: "default", Name: "other"}

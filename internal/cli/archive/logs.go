@@ -1,11 +1,9 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"time"
@@ -17,10 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/machine"
 	"github.com/quorate/quorate/internal/cli/report"
-	"github.com/quorate/quorate/internal/cluster/kubeconfig"
+	"github.com/quorate/quorate/internal/cluster/workload"
 )
 
 const (
@@ -85,11 +82,7 @@ func logName(machine, component string) string {
 
 // podLogs adds the logs of the pods that keep a cluster going, on broken machines, as the cluster's API server tells them.
 func (c *contents) podLogs(ctx context.Context, from source, key client.ObjectKey, sick []report.Machine) error {
-	raw, err := facts.Kubeconfig(ctx, from.client, key)
-	if err != nil {
-		return err
-	}
-	config, err := kubeconfig.Managed(raw)
+	config, err := workload.ConfigOf(ctx, from.client, key)
 	if err != nil {
 		return err
 	}
@@ -114,29 +107,15 @@ func (c *contents) podLogs(ctx context.Context, from source, key client.ObjectKe
 		for i := range list.Items[:min(len(list.Items), mostPods)] {
 			pod := &list.Items[i]
 			for _, container := range pod.Spec.Containers {
-				text, err := podLog(ctx, cluster, pod, container.Name, int64(from.lines))
+				text, err := workload.PodLog(ctx, cluster, client.ObjectKeyFromObject(pod), mostBytes,
+					corev1.PodLogOptions{Container: container.Name, TailLines: ptr.To(int64(from.lines))})
 				if err != nil {
 					c.lacks("log of "+pod.Name, err)
 					continue
 				}
-				c.add(logName(m.Name, container.Name), "log of "+container.Name+" in "+pod.Name, text)
+				c.add(logName(m.Name, container.Name), "log of "+container.Name+" in "+pod.Name, string(text))
 			}
 		}
 	}
 	return nil
-}
-
-// podLog is the end of one container's log.
-func podLog(ctx context.Context, cluster kubernetes.Interface, pod *corev1.Pod, container string, lines int64) (string, error) {
-	request := cluster.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-		Container: container, TailLines: &lines, LimitBytes: ptr.To[int64](mostBytes),
-	})
-	stream, err := request.Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = stream.Close() }()
-	var text bytes.Buffer
-	_, err = io.Copy(&text, io.LimitReader(stream, mostBytes))
-	return text.String(), err
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/upgraders"
 )
 
-// Report is what is told of one cluster.
+// Report lists the certificates and keys of one cluster.
 type Report struct {
 	Namespace string `json:"namespace"`
 	Cluster   string `json:"cluster"`

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -155,13 +153,8 @@ const usage = 64
 
 // printed is what a pod printed.
 func (n *nodes) printed(ctx context.Context, namespace, name string) ([]byte, error) {
-	log, err := n.pods.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{
-		LimitBytes: ptr.To(int64(inventory.MostNodeFiles + 1))}).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading what pod %s printed: %s", name, workload.Explain(err))
-	}
-	defer func() { _ = log.Close() }()
-	text, err := io.ReadAll(io.LimitReader(log, inventory.MostNodeFiles+1))
+	pod := client.ObjectKey{Namespace: namespace, Name: name}
+	text, err := workload.PodLog(ctx, n.pods, pod, inventory.MostNodeFiles+1, corev1.PodLogOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading what pod %s printed: %s", name, workload.Explain(err))
 	}

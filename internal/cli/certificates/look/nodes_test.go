@@ -81,11 +81,12 @@ func TestFilesOf(t *testing.T) {
 		change func(*clusterv1.Machine)
 		want   string
 	}{
-		"done":          {server: &podServer{status: done, log: string(told)}, want: ""},
-		"no image":      {server: &podServer{status: done}, want: "no upgrader image for v1.37.2: set key v1.37.2 of"},
-		"not pulled":    {server: &podServer{status: waiting("ErrImagePull")}, want: "the image up:v1.37.2 cannot be used on the node: no such"},
-		"nonsense":      {server: &podServer{status: done, log: "hello"}, want: "what the node tells of its files cannot be read"},
-		"too much":      {server: &podServer{status: done, log: strings.Repeat("x", inventory.MostNodeFiles+9)}, want: "the node tells too much"},
+		"done":       {server: &podServer{status: done, log: string(told)}, want: ""},
+		"no image":   {server: &podServer{status: done}, want: "no upgrader image for v1.37.2: set key v1.37.2 of"},
+		"not pulled": {server: &podServer{status: waiting("ErrImagePull")}, want: "the image up:v1.37.2 cannot be used on the node: no such"},
+		"nonsense":   {server: &podServer{status: done, log: "hello"}, want: "the node's report of its files cannot be read"},
+		"too much": {server: &podServer{status: done, log: strings.Repeat("x", inventory.MostNodeFiles+9)},
+			want: "the node's report of its files is too long"},
 		"refused":       {server: &podServer{refuse: true}, want: "no pod can be made on the node: violates PodSecurity"},
 		"no containers": {server: &podServer{status: waiting("ErrImagePull"), bare: true}, want: "the image up:v1.37.2 cannot"},
 		"failed":        {server: &podServer{status: corev1.PodStatus{Phase: corev1.PodFailed}}, want: "the pod on the node failed"},

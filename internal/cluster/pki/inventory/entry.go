@@ -1,4 +1,4 @@
-// Package inventory knows what is told of the certificates and keys of a control plane: whose each is, until when it is valid, who signed
+// Package inventory lists the certificates and keys of a control plane: whose each is, until when it is valid, who signed
 // it, what is wrong with it and what renews it. Texts in PEM are handed to it, with the place where each lies. It holds and returns
 // public parts only, and has no client and no clock.
 package inventory

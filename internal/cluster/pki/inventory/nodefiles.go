@@ -16,7 +16,7 @@ const MostNodeFiles = 1 << 20
 // mostFiles is how many files of one node are told.
 const mostFiles = 500
 
-// NodeFiles is what a program on a node tells of the node's certificates and keys: public parts only.
+// NodeFiles is what the upgrader on a node reports of its certificates and keys: public parts only.
 type NodeFiles struct {
 	Files []NodeFile `json:"files"`
 }
@@ -34,7 +34,7 @@ type NodeFile struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
-// NewNodeFile tells of a file what it holds.
+// NewNodeFile describes the contents of one file.
 func NewNodeFile(path, name string, c pki.Contents) NodeFile {
 	f := NodeFile{Path: path, Name: name, Unread: c.Unread}
 	for _, cert := range c.Certificates {
@@ -65,18 +65,18 @@ func publicPEM(keys []crypto.PublicKey) (text string, lost bool) {
 	return text, lost
 }
 
-// FilesOf reads what a program told of the files of a machine. Whoever rules the machine may have chosen all of it: names that are not
+// FilesOf reads the report of the upgrader on a machine. An attacker on the machine may have chosen all of it: names that are not
 // known become other, and no private key is kept.
 func FilesOf(machine string, text []byte, inPlace bool) ([]Material, error) {
 	if len(text) > MostNodeFiles {
-		return nil, errors.New("the node tells too much of its files")
+		return nil, errors.New("the node's report of its files is too long")
 	}
 	var told NodeFiles
 	if json.Unmarshal(text, &told) != nil {
-		return nil, errors.New("what the node tells of its files cannot be read")
+		return nil, errors.New("the node's report of its files cannot be read")
 	}
 	if len(told.Files) > mostFiles {
-		return nil, errors.New("the node tells of too many files")
+		return nil, errors.New("the node's report has too many files")
 	}
 	var all []Material
 	for _, f := range told.Files {

@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/internal/cluster/pki"
 )
 
-// TestNodeFiles: what a node tells of a file is what the file holds, without private halves.
+// TestNodeFiles: the report of a file has what the file holds, without private halves.
 func TestNodeFiles(t *testing.T) {
 	ca := issue(t, nil, "kubernetes", 3650*day)
 	contents := pki.Read(slices.Concat(ca.pem(), ca.keyPEM(t)))
