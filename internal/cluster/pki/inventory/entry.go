@@ -92,11 +92,6 @@ type Entry struct {
 	Warnings    []Warning `json:"warnings,omitempty"`
 }
 
-// Has reports whether an entry has a warning of a reason.
-func (e Entry) Has(reason string) bool {
-	return slices.ContainsFunc(e.Warnings, func(w Warning) bool { return w.Reason == reason })
-}
-
 func (e *Entry) warn(reason, message string) {
 	e.Warnings = append(e.Warnings, Warning{reason, message})
 }
@@ -141,18 +136,4 @@ func (i Inventory) Certificates() int {
 		}
 	}
 	return n
-}
-
-// FirstEnds returns the first end of each name's certificates.
-func (i Inventory) FirstEnds() map[string]time.Time {
-	ends := map[string]time.Time{}
-	for _, e := range i.Entries {
-		if e.Key {
-			continue
-		}
-		if _, earlier := ends[e.Name]; !earlier { // they are in the order of their ends
-			ends[e.Name] = e.NotAfter
-		}
-	}
-	return ends
 }

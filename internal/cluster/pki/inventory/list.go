@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -212,8 +213,8 @@ func (l *lister) signedBy(cert, by *x509.Certificate) bool {
 		return false
 	}
 	err := by.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature)
-	_, insecure := err.(x509.InsecureAlgorithmError) //nolint:errorlint // it is returned as it is
-	return err == nil || insecure                    // which judgeStrength tells
+	var insecure x509.InsecureAlgorithmError // judgeStrength reports it
+	return err == nil || errors.As(err, &insecure)
 }
 
 func judgeStrength(e *Entry, cert *x509.Certificate) {
