@@ -11,7 +11,10 @@ import (
 )
 
 // texts are the fields of a status that hold text for people, as Go has them, and JSON. A test compares them with the kinds' definitions.
-var texts = map[string]bool{"Message": true, "FailureMessage": true, "message": true, "failureMessage": true}
+var texts = map[string]bool{
+	"Message": true, "FailureMessage": true, "NotSeen": true,
+	"message": true, "failureMessage": true, "notSeen": true,
+}
 
 // clean cleans the messages in an object's status.
 func clean(o client.Object) {
