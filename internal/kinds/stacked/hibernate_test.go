@@ -25,6 +25,9 @@ import (
 // sleepBackup is the backup from which the control plane of these tests wakes.
 const sleepBackup = "20261127t170312z-x7k2p"
 
+// workerName is the name of the worker's Machine.
+const workerName = "worker-1"
+
 // hibernatable gives the control plane backups, and the cluster a MachineDeployment with a worker.
 func (w *world) hibernatable() {
 	w.t.Helper()
@@ -35,7 +38,7 @@ func (w *world) hibernatable() {
 	of := map[string]string{clusterv1.ClusterNameLabel: clusterKey.Name}
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-md-0", Labels: of}}
 	md.Spec.ClusterName, md.Spec.Replicas = clusterKey.Name, ptr.To[int32](3)
-	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "worker-1", Labels: of}}
+	worker := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: workerName, Labels: of}}
 	worker.Spec.ClusterName = clusterKey.Name
 	for _, o := range []client.Object{md, worker} {
 		if err := w.client.Create(context.Background(), o); err != nil {
@@ -63,7 +66,7 @@ func (w *world) deployment() (int32, string) {
 // workersGo ends the workers.
 func (w *world) workersGo() {
 	w.t.Helper()
-	if err := w.client.Delete(context.Background(), w.machine("worker-1")); err != nil {
+	if err := w.client.Delete(context.Background(), w.machine(workerName)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -100,7 +103,7 @@ func hibernatesAndWakes(t *testing.T, w *world) {
 	time.Sleep(time.Minute)
 	w.backedUp() // before it is asked for: it does not count
 	w.power(controlplanev1.PowerHibernated)
-	if p := w.settle(); p.Reason != "Hibernating" || !strings.Contains(p.Message, "worker-1") {
+	if p := w.settle(); p.Reason != "Hibernating" || !strings.Contains(p.Message, workerName) {
 		t.Fatalf("with a worker: %+v", p)
 	}
 	if now, kept := w.deployment(); now != 0 || kept != "3" {

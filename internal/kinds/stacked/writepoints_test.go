@@ -31,6 +31,8 @@ type life struct {
 	hangs string
 	// lost: the quorum is lost at the beginning, so that no member is removed, and another machine initialises a cluster.
 	lost bool
+	// beside plays what works beside the controller in this life only; nil: nothing does.
+	beside func(*run)
 }
 
 var lives = []life{
@@ -56,6 +58,10 @@ var lives = []life{
 		w.loses()
 		time.Sleep(time.Minute)
 		w.recovers(w.machineNames()...)
+	}},
+	{name: "hibernation", machines: 3, most: 3, beside: (*run).sleeps, act: func(w *world) {
+		w.hibernatable()
+		w.power(controlplanev1.PowerHibernated)
 	}},
 	{name: "deletion", machines: 3, most: 3, act: func(w *world) {
 		if err := w.client.Delete(context.Background(), w.kcp()); err != nil {
@@ -87,7 +93,7 @@ func (l life) live(t *testing.T, starts map[int]saved, at int, o outcome, turns 
 	} else {
 		w = starts[l.machines].world(t)
 	}
-	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most, hangs: l.hangs, lost: l.lost}
+	r := &run{writer: &writer{world: w, at: at, outcome: o}, most: l.most, hangs: l.hangs, lost: l.lost, beside: l.beside}
 	r.due, r.onWrite = map[string]time.Time{}, r.watch
 	if l.act != nil {
 		l.act(w)

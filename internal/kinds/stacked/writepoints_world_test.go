@@ -51,6 +51,8 @@ type run struct {
 	hangs string
 	// lost: there is no quorum until a machine has initialised another cluster.
 	lost bool
+	// beside plays what works beside the controller in this life only.
+	beside func(*run)
 	// due says when something outside of the controller happens, by what it is, and awaited
 	// what of that still can.
 	due     map[string]time.Time
@@ -81,6 +83,7 @@ func (w *world) everything() []client.Object {
 	for _, list := range []client.ObjectList{
 		&clusterv1.ClusterList{}, &controlplanev1.KubeadmControlPlaneList{}, &clusterv1.MachineList{}, &bootstrapv1.KubeadmConfigList{},
 		&infrav1.LocalMachineList{}, &corev1.SecretList{}, &clusterv1.MachineHealthCheckList{}, &backupv1alpha1.EtcdRecoveryList{},
+		&clusterv1.MachineDeploymentList{},
 	} {
 		if err := w.client.List(context.Background(), list); err != nil {
 			w.t.Fatal(err)
@@ -130,7 +133,8 @@ func (r *run) fault(format string, args ...any) {
 func (r *run) watch(w write) {
 	if w.verb == "Create" {
 		for _, list := range []client.ObjectList{&clusterv1.MachineList{}, &bootstrapv1.KubeadmConfigList{}, &infrav1.LocalMachineList{}} {
-			if names := r.names(list); len(names) > r.most {
+			names := slices.DeleteFunc(r.names(list), func(name string) bool { return name == workerName })
+			if len(names) > r.most {
 				r.fault("%d of %T, at most %d: %v", len(names), list, r.most, names)
 			}
 		}
@@ -198,8 +202,12 @@ func (r *run) others() bool {
 	defer func() {
 		maps.DeleteFunc(r.due, func(what string, _ time.Time) bool { return !r.awaited[what] })
 	}()
+	if r.beside != nil {
+		r.beside(r)
+	}
 	for _, m := range r.machines() {
 		switch {
+		case m.Name == workerName:
 		case !m.DeletionTimestamp.IsZero():
 			r.leave(&m)
 		case len(m.Finalizers) == 0:
