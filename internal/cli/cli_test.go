@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -188,11 +189,22 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("port 2379: %w", syscall.EADDRINUSE), t.Context(), true, command.ExitHost},
 		{errors.New("x"), ended, true, command.ExitInterrupted},
 		{&command.ExitError{Code: command.ExitTimeout, Err: command.ErrTimeout}, t.Context(), true, command.ExitTimeout},
+		{slow(func(ctx context.Context) error { return context.Cause(ctx) }), t.Context(), true, command.ExitTimeout},
+		{slow(func(ctx context.Context) error { return fmt.Errorf("reading: %w", ctx.Err()) }), t.Context(), true, command.ExitTimeout},
+		{slow(func(context.Context) error { return errors.New("refused") }), t.Context(), true, command.ExitFailed},
 	} {
 		if got := command.ExitCode(tt.ctx, tt.begun, tt.err); got != tt.want {
 			t.Errorf("%v: exit code %d, want %d", tt.err, got, tt.want)
 		}
 	}
+}
+
+// slow is the error of a command that waits until its time is over.
+func slow(end func(context.Context) error) error {
+	return command.Within(context.Background(), time.Millisecond, errors.New("late"), func(ctx context.Context) error {
+		<-ctx.Done()
+		return end(ctx)
+	})
 }
 
 func TestDryRun(t *testing.T) {

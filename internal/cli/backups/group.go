@@ -84,10 +84,14 @@ func (a *app) with(ctx context.Context, c client.Client, key client.ObjectKey, d
 // errNoBackup says that a backup was asked for, and none came.
 var errNoBackup = errors.New("no verified backup was taken")
 
-// now asks for a backup and waits for what comes of it.
+// now takes a backup within a time.
 func (a *app) now(ctx context.Context, c client.Client, key client.ObjectKey, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w within --timeout %s", errNoBackup, timeout))
-	defer cancel()
+	late := fmt.Errorf("%w within --timeout %s", errNoBackup, timeout)
+	return command.Within(ctx, timeout, late, func(ctx context.Context) error { return a.ask(ctx, c, key) })
+}
+
+// ask asks for a backup and waits for what comes of it.
+func (a *app) ask(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	k, err := keeperOf(ctx, c, key)
 	if err != nil {
 		return err

@@ -18,6 +18,19 @@ const lookEvery = 500 * time.Millisecond
 // ErrTimeout is why waiting ended when the time that --timeout gives was over.
 var ErrTimeout = errors.New("the time is over")
 
+// Within does something in the time that --timeout gives. When the time is over, the error is late, with the exit code for that, also where
+// a request was cut.
+func Within(ctx context.Context, timeout time.Duration, late error, do func(context.Context) error) error {
+	over := &ExitError{Code: ExitTimeout, Err: late}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, over)
+	defer cancel()
+	err := do(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), over) {
+		return over
+	}
+	return err
+}
+
 // Watcher looks at one cluster again and again.
 type Watcher struct {
 	*Invocation

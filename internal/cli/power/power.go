@@ -91,9 +91,7 @@ func (a *app) powerCommand(p *powered) *cobra.Command {
 				return err
 			}
 			late := fmt.Errorf("cluster %s did not get there within --timeout %s; it goes on", key.Name, p.timeout)
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), p.timeout, late)
-			defer cancel()
-			return a.power(ctx, c, key, *p)
+			return command.Within(cmd.Context(), p.timeout, late, func(ctx context.Context) error { return a.power(ctx, c, key, *p) })
 		},
 	}
 	a.AddManagementTo(cmd)

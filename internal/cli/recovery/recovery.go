@@ -57,9 +57,7 @@ the recovery goes on by itself, and the command follows it.`,
 				return err
 			}
 			late := fmt.Errorf("the recovery did not end within --timeout %s; it goes on", o.timeout)
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), o.timeout, late)
-			defer cancel()
-			return a.recover(ctx, c, key, o)
+			return command.Within(cmd.Context(), o.timeout, late, func(ctx context.Context) error { return a.recover(ctx, c, key, o) })
 		},
 	}
 	a.AddManagementTo(cmd)

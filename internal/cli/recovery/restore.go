@@ -59,9 +59,7 @@ From here they can neither be seen nor deleted. The command can be ended and sta
 				return err
 			}
 			late := fmt.Errorf("the restore did not end within --timeout %s; it goes on", w.timeout)
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), w.timeout, late)
-			defer cancel()
-			return a.restore(ctx, c, w)
+			return command.Within(cmd.Context(), w.timeout, late, func(ctx context.Context) error { return a.restore(ctx, c, w) })
 		},
 	}
 	a.AddManagementTo(cmd)

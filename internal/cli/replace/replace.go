@@ -111,12 +111,9 @@ func (a *app) replace(ctx context.Context, c client.Client, name string, f flags
 		s.Printf("%s: the replacement of %s is asked for; see quorate status %s", facts.Title(t.of), t.machine.Name, t.cluster.Name)
 		return nil
 	}
-	late := &command.ExitError{Code: command.ExitTimeout, Err: fmt.Errorf(
-		"%s was not replaced within --timeout %s; the replacement goes on, and quorate explain %s says what it waits for",
-		t.machine.Name, f.timeout, t.cluster.Name)}
-	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, late)
-	defer cancel()
-	return a.follow(ctx, c, t)
+	late := fmt.Errorf("%s was not replaced within --timeout %s; the replacement goes on, and quorate explain %s says what it waits for",
+		t.machine.Name, f.timeout, t.cluster.Name)
+	return command.Within(ctx, f.timeout, late, func(ctx context.Context) error { return a.follow(ctx, c, t) })
 }
 
 // plan forecasts what happens to the group of a machine once its replacement is asked for. Nothing is written.
