@@ -42,6 +42,11 @@ const (
 	plantSeed
 	endRecovery
 	dropChoice
+	beginHibernation
+	requestBackup
+	hibernate
+	wake
+	endHibernation
 	unheard // of, here
 )
 
@@ -53,6 +58,8 @@ var verbs = map[string]verb{
 	"WriteKubeadmConfig": writeKubeadm, "WriteAddons": writeAddons,
 	"UpdateInPlace": updateInPlace, "RecordUpdate": recordUpdate, "DropUpdate": dropUpdate,
 	"BeginRecovery": beginRecovery, "GiveUp": giveUp, "EndRecovery": endRecovery, "DropChoice": dropChoice,
+	"BeginHibernation": beginHibernation, "RequestBackup": requestBackup, "Hibernate": hibernate, "Wake": wake,
+	"EndHibernation": endHibernation,
 }
 
 // stepOf reads a decision's step.
@@ -117,8 +124,8 @@ func (g *group) do(s state, t step) state {
 		g.changeList(&s, t, h)
 	case updateInPlace, recordUpdate, dropUpdate:
 		doUpdate(t.verb, h)
-	case beginRecovery, giveUp, plantSeed, endRecovery:
-		inRecovery{g}.doRecovery(&s, t, h)
+	case beginHibernation, requestBackup, hibernate, wake, endHibernation, beginRecovery, giveUp, plantSeed, endRecovery:
+		inSleep{g}.do(&s, t, h)
 	default:
 		s.spec &^= written(t)
 	}

@@ -12,6 +12,9 @@ import (
 // judgeState is asked of every state.
 func (g *group) judgeState(s *state) string {
 	gone := s.count(func(h *host) bool { return h.update == away })
+	if s.power.has(letGo | woken) {
+		return "" // all machines went, and one is made first
+	}
 	if g.replicas >= 3 && g.surge == 1 && int(s.faults+s.acts)+gone <= 1 && !(inPast{g}).isRestored(s) && s.marks&rested != 0 && !g.quorum(s) {
 		return "the quorum is lost with a single failure"
 	}
@@ -27,6 +30,9 @@ func (g *group) judgeLook(s *state, t step) string {
 		return ""
 	}
 	if what := (inPast{g}).judge(s, t); what != "" || t.verb == dropChoice {
+		return what
+	}
+	if what, is := (inSleep{g}).judge(s, t); is {
 		return what
 	}
 	if s.rec.has(inCourse) || isOfRecovery(t.verb) {
@@ -358,10 +364,13 @@ func (s *state) tornVoters() int {
 
 // asWanted: all that the user wants is there, and nothing else.
 func (g *group) asWanted(s *state) bool {
+	if g.hibernates && s.power.has(asleep) {
+		return s.isHibernated()
+	}
 	whole := s.count(func(h *host) bool {
 		return g.works(h) && !h.has(outdated|deleting|marked|hidden) && h.update == noUpdate
 	})
 	foreign := s.count(func(h *host) bool { return h.has(hidden) && g.member(h) })
 	return s.marks&initialised != 0 && whole == g.replicas && s.known() == whole && foreign == 0 && s.spec == 0 &&
-		s.strays == [2]stray{} && s.marks&placeholder == 0 && (g.external || s.leader != 0)
+		s.strays == [2]stray{} && s.marks&placeholder == 0 && (g.external || s.leader != 0) && inSleep{g}.isAwake(s)
 }

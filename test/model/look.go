@@ -78,6 +78,7 @@ func (g *group) look(s *state) plan.Observed {
 		g.survey(s, &o)
 	}
 	s.addRecovery(&o)
+	inSleep{g}.add(s, &o)
 	inPast{g}.add(s, &o)
 	if g.etcdOnly {
 		o.AddMembersAsHosts()

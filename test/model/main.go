@@ -12,6 +12,9 @@
 // In groups that are recovered a person asks for a recovery by a seed, approves, changes and deletes it, and declares machines off, at any
 // moment. Which writes a backup holds is not explored; the worlds of internal/core/sim know.
 //
+// In groups that hibernate a person wants all machines to go or to run, scales workers and deletes the recovery by which the group wakes,
+// at any moment. Who writes between the backup and the end of the machines is not explored.
+//
 // In groups that are restored the management cluster is backed up at any moment, also in the middle of a step, and its objects go back to
 // that backup at any later one. Machines that are gone have a Machine again, machines that came since have none, and what was noted since
 // is not noted. A person decides that an unknown voter goes, or that nothing waits for a machine any longer, and ends unknown hosts without
@@ -41,6 +44,7 @@ func main() {
 	quick := flag.Bool("quick", false, "a little only, for sabotaged rules; the first violation ends it")
 	only := flag.Int("replicas", 0, "explore groups of that many machines alone")
 	recovered := flag.Bool("recovered", false, "explore groups alone that are recovered by a seed")
+	hibernated := flag.Bool("hibernated", false, "explore groups alone that hibernate")
 	restored := flag.Bool("restored", false, "explore groups alone whose management cluster is restored from a backup")
 	limit := flag.Duration("limit", 0, "how long the whole may take: 5 minutes, with -deep 2 hours, if it is not given")
 	workers := flag.Int("workers", 2, "how many groups are explored at once")
@@ -55,6 +59,9 @@ func main() {
 	all := groups(*deep, *quick, *only)
 	if *recovered {
 		all = slices.DeleteFunc(all, func(g group) bool { return !g.recovers })
+	}
+	if *hibernated {
+		all = slices.DeleteFunc(all, func(g group) bool { return !g.hibernates })
 	}
 	if *restored {
 		all = slices.DeleteFunc(all, func(g group) bool { return !g.restores })
@@ -152,6 +159,8 @@ func groups(deep, quick bool, only int) []group {
 		{replicas: 2, surge: 1, faults: 1, stale: 0, acts: 1, reverts: true, external: true, inPlace: plan.InPlacePreferred},
 		{replicas: 1, surge: 1, faults: 2, stale: 1, acts: 2, strips: true, whole: true, recovers: true},
 		{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 1, whole: true, recovers: true},
+		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 3, whole: true, steady: true, hibernates: true},
+		{replicas: 3, surge: 1, faults: 1, acts: 2, whole: true, steady: true, hibernates: true},
 		{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, restores: true},
 		{replicas: 1, surge: 1, acts: 1, whole: true, restores: true, silent: true},
 		{replicas: 3, surge: 1, whole: true, restores: true},
@@ -170,6 +179,7 @@ func groups(deep, quick bool, only int) []group {
 			{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
 			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
 			{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, recovers: true},
+			{replicas: 1, surge: 1, acts: 2, whole: true, steady: true, hibernates: true},
 			{replicas: 1, surge: 1, whole: true, restores: true},
 			{replicas: 3, surge: 1, acts: 1, whole: true, restores: true, steady: true},
 		}
@@ -199,6 +209,9 @@ func deepGroups() []group {
 		}
 	}
 	return append(all,
+		group{replicas: 1, surge: 1, faults: 2, stale: 2, acts: 4, whole: true, steady: true, hibernates: true},
+		group{replicas: 3, surge: 0, faults: 1, stale: 1, acts: 3, whole: true, steady: true, hibernates: true},
+		group{replicas: 3, surge: 1, faults: 2, stale: 0, acts: 2, whole: true, hibernates: true},
 		group{replicas: 3, surge: 1, faults: 1, acts: 1, whole: true, restores: true, steady: true},
 		group{replicas: 3, surge: 1, acts: 1, whole: true, restores: true})
 }

@@ -41,6 +41,7 @@ func (g *group) nature(s state) moves {
 		}
 	})
 	g.elect(&all, s)
+	inSleep{g}.nature(&all, s)
 	quiet := len(all) == 0
 	g.wait(&all, s, quiet)
 	s.each(func(i int, h *host) {
@@ -280,6 +281,7 @@ func (g *group) check(all *moves, s state) {
 // away, and loses the status.
 func (g *group) user(all *moves, s state) {
 	inRecovery{g}.person(all, s)
+	inSleep{g}.person(all, s)
 	if s.marks&changed == 0 && !g.recovers && !g.steady || g.reverts && s.marks&reverted == 0 {
 		all.add(g, false, g.change(s), "another spec is wanted", 0)
 	}
@@ -287,7 +289,7 @@ func (g *group) user(all *moves, s state) {
 		return
 	}
 	s.acts++
-	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) && !g.recovers && !g.restores {
+	if s.marks&(initialised|forgotten) == initialised && !g.reachable(&s) && !g.recovers && !g.restores && !g.hibernates {
 		to := s
 		to.marks |= forgotten
 		all.add(g, false, to, "status is lost", 0)

@@ -25,6 +25,7 @@ const (
 	approved                      // as it is
 	lapsed                        // too long ago to begin
 	inCourse                      // it has begun
+	seedless                      // no seed was found for it yet
 )
 
 // lapse is how old an approval is that has lapsed.
@@ -80,10 +81,10 @@ func (s *state) addRecovery(o *plan.Observed) {
 // doRecovery carries out a step of a recovery. Its object is written only as it was seen.
 func (g inRecovery) doRecovery(s *state, t step, h *host) {
 	switch {
-	case !s.rec.has(asked):
-	case t.verb == giveUp && h != nil:
+	case t.verb == giveUp && h != nil && (s.rec.has(asked) || s.power.has(letGo)):
 		h.set(deleting | due | released | forced)
 		h.clear(old)
+	case !s.rec.has(asked):
 	case t.verb == plantSeed:
 		i := s.n()
 		s.hosts[i] = fresh(step{init: true, old: t.old})
@@ -92,6 +93,7 @@ func (g inRecovery) doRecovery(s *state, t step, h *host) {
 	case t.verb == beginRecovery:
 		s.rec.is |= inCourse
 	case t.verb == endRecovery:
+		s.wakesUp()
 		s.rec.end()
 	}
 }

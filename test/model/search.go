@@ -30,6 +30,7 @@ type group struct {
 	tidy            bool // machines that come are of one age
 	recovers        bool // a person asks for recoveries by a seed, and no spec is changed
 	restores        bool // the management cluster is restored from a backup
+	hibernates      bool // a person lets all machines go, and has them made again from a backup
 	steady          bool // no other spec is wanted
 	silent          bool // infrastructure does not tell that nothing is left of a machine
 	times           *times
@@ -51,7 +52,7 @@ func (g *group) String() string {
 		text string
 	}{{g.nodeOnly, "Nodes only"}, {g.etcdOnly, "etcd only"}, {g.eager, "made ahead"}, {g.overlap, "overlapping"}, {g.strips, "hooks stripped"},
 		{g.reverts, "reverts"}, {g.slow, "slow boots"}, {g.whole, "from as wanted"}, {g.recovers, "recovered"}, {g.restores, "restored"},
-		{g.steady, "the same spec"}, {g.silent, "silent infrastructure"}} {
+		{g.hibernates, "hibernates"}, {g.steady, "the same spec"}, {g.silent, "silent infrastructure"}} {
 		if more.is {
 			text += ", " + more.text
 		}
@@ -105,6 +106,9 @@ func (g *group) begins() state {
 		s.marks = initialised
 		if !g.external {
 			s.leader = 1
+		}
+		if g.hibernates {
+			s.power = wanting | working
 		}
 		g.settle(&s)
 	}

@@ -13,6 +13,7 @@ type state struct {
 	spec   spec
 	marks  mark // what is remembered of the group
 	rec    recovery
+	power  power
 	past   uint32 // of another time; its number in times
 
 	// A step that was decided and is not done yet, on a look that is age moves old.
@@ -309,6 +310,9 @@ func (s *state) String() string {
 	}
 	if s.marks&forgotten != 0 {
 		text += " (status lost)"
+	}
+	if s.power&^(wanting|working) != 0 {
+		text += fmt.Sprintf(" power(%b)", s.power)
 	}
 	if s.rec != (recovery{}) {
 		text += fmt.Sprintf(" recovery(%b named %b off %b seeded %b)", s.rec.is, s.rec.named, s.rec.off, s.rec.seeded)
