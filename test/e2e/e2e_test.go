@@ -116,18 +116,26 @@ var lives = []struct {
 	{"self-managed", selfManaged},
 	{"helm", helmed},
 	{"peer", peer},
+	{"soak-short", soakShort},
 	{"upgrade-provider", upgradeProvider},
 }
 
-func TestE2E(t *testing.T) {
+// beginE2E returns an environment that is taken down with the test.
+func beginE2E(t *testing.T) *environment {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("machines are namespaces of this host: run as root")
 	}
 	log.SetLogger(klog.Background()) // of controllers that run in this process
-	before := lookAtHost(t)
 	env := newEnvironment(t)
 	t.Cleanup(func() { env.quorate(t, "down", "--yes") })
 	env.endWhenInterrupted()
+	return env
+}
+
+func TestE2E(t *testing.T) {
+	before := lookAtHost(t)
+	env := beginE2E(t)
 	for _, l := range lives {
 		if !t.Run(l.name, func(t *testing.T) { l.run(t, env) }) {
 			env.tellWhy(t)

@@ -26,6 +26,14 @@ func Live(s Setup, story *Story) (int, error) {
 	return w.live()
 }
 
+// LiveSeen is Live that shows each look of the rules at the world.
+func LiveSeen(s Setup, see func(plan.Observed)) error {
+	w := New(s)
+	w.see = see
+	_, err := w.live()
+	return err
+}
+
 func (w *World) live() (int, error) {
 	for n := 1; n <= mostSteps; n++ {
 		if w.now.Before(w.others) {
@@ -50,6 +58,9 @@ func (w *World) live() (int, error) {
 // turn looks, decides, and does what was decided; whatever is wrong with that is blamed. fresh: what was seen is the truth.
 func (w *World) turn() (d plan.Decision, fresh bool) {
 	o, fresh := w.Look()
+	if w.see != nil {
+		w.see(o)
+	}
 	d = plan.Next(o)
 	w.told(d)
 	if err := check.Decision(o, d); err != nil {

@@ -81,6 +81,7 @@ type World struct {
 
 	wrong error // the first invariant that was broken
 	story *Story
+	see   func(plan.Observed) // is shown each look; nil: nobody is
 }
 
 // look is what was observed, and of what.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"github.com/quorate/quorate/test/soak/history"
 )
@@ -28,7 +30,7 @@ const lease = "held"
 // it. Who stops of its own accord does not release the lease: client-go releases it before it says that it has stopped.
 func (l *Load) hold(ctx context.Context, name string, c kubernetes.Interface) {
 	every(ctx, retryPeriod, func(int) {
-		during, cancel := context.WithCancel(ctx)
+		during, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 		defer cancel()
 		held := &holding{load: l, name: name}
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

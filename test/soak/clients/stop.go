@@ -30,7 +30,7 @@ func (l *Load) end(ctx context.Context) error {
 	}
 	var last int64
 	for n := 1; last == 0; n++ {
-		last = l.swapOnce(endClient, c, nil, fmt.Sprintf("%send-%d", casPrefix, n), -1, n)
+		last = l.swapOnce(endClient, c, nil, fmt.Sprintf("%send-%d", casPrefix, n), l.generationNow(), n)
 		if err := wait(ctx); err != nil {
 			return fmt.Errorf("the last write was not acknowledged: %w", err)
 		}
@@ -74,4 +74,5 @@ func wait(ctx context.Context) error {
 	}
 }
 
-func text(revision int64) string { return strconv.FormatInt(revision, 10) }
+// text writes a number as labels and resourceVersions have it.
+func text(n int64) string { return strconv.FormatInt(n, 10) }

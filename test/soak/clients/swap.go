@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +27,8 @@ func (l *Load) swap(ctx context.Context, name string, c kubernetes.Interface) {
 	})
 }
 
-// swapOnce writes a value of its own into an object, if that is still what was seen; nil: it was not there. It returns the revision that the
-// object got; 0: it was not acknowledged.
+// swapOnce writes a value of its own into an object, if that is still what was seen; nil: it was not there. It returns the revision that
+// the object got; 0: it was not acknowledged.
 func (l *Load) swapOnce(name string, c kubernetes.Interface, seen *corev1.ConfigMap, object string, generation int64, n int) int64 {
 	value := fmt.Sprintf("%s:%d", name, n)
 	e := history.Entry{Kind: history.Swap, Client: name, Object: object, Value: value}
@@ -37,7 +36,7 @@ func (l *Load) swapOnce(name string, c kubernetes.Interface, seen *corev1.Config
 	if seen == nil {
 		l.asked(&e, func(ctx context.Context) (*corev1.ConfigMap, error) {
 			return maps.Create(ctx, &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: object, Labels: map[string]string{generationLabel: strconv.FormatInt(generation, 10)}},
+				ObjectMeta: metav1.ObjectMeta{Name: object, Labels: map[string]string{generationLabel: text(generation)}},
 				Data:       map[string]string{valueKey: value},
 			}, metav1.CreateOptions{})
 		})

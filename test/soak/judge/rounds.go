@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/test/soak/history"
 )
@@ -86,4 +87,28 @@ func longest(moments []int64, from, to int64) (gap, at int64) {
 		gap, at = to-last, last
 	}
 	return gap, at
+}
+
+// Span is a time without an acknowledged write.
+type Span struct {
+	Begin int64 `json:"begin"`
+	End   int64 `json:"end"`
+}
+
+// Gaps returns the times without an acknowledged write of any client that are longer than a bound, in their order.
+func Gaps(all []history.Entry, above time.Duration) []Span {
+	var moments []int64
+	for _, e := range all {
+		if (e.Kind == history.Swap || e.Kind == history.Create) && e.Outcome == history.OK {
+			moments = append(moments, e.End)
+		}
+	}
+	slices.Sort(moments)
+	var gaps []Span
+	for i := 1; i < len(moments); i++ {
+		if moments[i]-moments[i-1] > int64(above) {
+			gaps = append(gaps, Span{moments[i-1], moments[i]})
+		}
+	}
+	return gaps
 }

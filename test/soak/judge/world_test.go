@@ -160,13 +160,15 @@ func (w *world) create() {
 	object := fmt.Sprint(CreatePrefix, w.number)
 	begin, end := w.interval()
 	revision := w.answering().write(object, "", 0)
-	w.add(history.Entry{Kind: history.Create, Client: "creator", Object: object, Begin: begin, End: end, Outcome: history.OK, Revision: revision})
+	w.add(history.Entry{Kind: history.Create, Client: "creator", Object: object, Begin: begin, End: end, Outcome: history.OK,
+		Revision: revision})
 }
 
 func (w *world) list(client, prefix string) {
 	from := w.answering()
 	begin, end := w.interval()
-	e := history.Entry{Kind: history.List, Client: client, Object: prefix, Begin: begin, End: end, Outcome: history.OK, Revision: from.revision}
+	e := history.Entry{Kind: history.List, Client: client, Object: prefix, Begin: begin, End: end, Outcome: history.OK,
+		Revision: from.revision}
 	for _, name := range sortedKeys(from.objects) {
 		if len(name) >= len(prefix) && name[:len(prefix)] == prefix {
 			e.Items = append(e.Items, from.objects[name])
@@ -209,8 +211,8 @@ func (w *world) watchAgain() {
 
 // takeLease has the next holder take the lease, while the one before still holds it for a time.
 func (w *world) takeLease(longer int64) {
-	w.add(history.Entry{Kind: history.Hold, Client: fmt.Sprint("holder-", w.holder%3), Object: "held", Begin: w.held, End: w.now - second + longer,
-		Outcome: history.OK})
+	w.add(history.Entry{Kind: history.Hold, Client: fmt.Sprint("holder-", w.holder%3), Object: "held", Begin: w.held,
+		End: w.now - second + longer, Outcome: history.OK})
 	w.holder, w.held = w.holder+1, w.now
 }
 
