@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,12 +65,10 @@ func (l *Load) watch(ctx context.Context, name string, c kubernetes.Interface, f
 			continue
 		}
 		from = revision(m.ResourceVersion)
-		if event.Type == watch.Bookmark || strings.HasPrefix(m.Name, casPrefix) {
-			l.record.Write(history.Entry{
-				Kind: history.Event, Client: name, Begin: l.record.Now(), Type: string(event.Type), Object: m.Name, Value: m.Data[valueKey],
-				Revision: from,
-			})
-		}
+		l.record.Write(history.Entry{
+			Kind: history.Event, Client: name, Begin: l.record.Now(), Type: string(event.Type), Object: m.Name, Value: m.Data[valueKey],
+			Revision: from,
+		})
 		l.reached(name, from)
 	}
 	return from

@@ -46,7 +46,7 @@ const (
 	Lost Rule = "acknowledged is kept"
 	// Same: all members of etcd hold the same.
 	Same Rule = "same data"
-	// Rest: after each round all is as wanted.
+	// Rest: each operation ends, and after each round all is as wanted.
 	Rest Rule = "as wanted"
 	// Complete: the history has what it takes to judge it.
 	Complete Rule = "complete history"
@@ -173,11 +173,14 @@ func (t *trial) givenUp(at int64) bool {
 	return slices.ContainsFunc(t.recovered, func(r history.Entry) bool { return r.Kept < at && at <= r.End })
 }
 
-// rests: after each round all is as wanted.
+// rests: each operation ends, and after each round all is as wanted.
 func (t *trial) rests() {
 	for _, e := range t.all {
-		if e.Kind == history.Settled && e.Outcome != history.OK {
+		switch {
+		case e.Kind == history.Settled && e.Outcome != history.OK:
 			t.breaks(Rest, e.End, "round %d: %s", e.Round, e.Value)
+		case e.Kind == history.Operation && e.Outcome != history.OK:
+			t.breaks(Rest, e.End, "round %d: %s did not end: %s", e.Round, e.Client, e.Error)
 		}
 	}
 }

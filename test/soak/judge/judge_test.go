@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	seeds = 25
+	seeds = 20
 	limit = 20 * time.Second
 )
 
@@ -195,6 +195,10 @@ var sabotages = map[string]struct {
 		}
 		w.run(10)
 	}, []Rule{Lost}},
+	"an operation that does not end": {func(w *world) {
+		w.run(100)
+		w.add(history.Entry{Kind: history.Operation, Client: "scale", Round: 3, Outcome: history.Unknown, Error: "timed out"})
+	}, []Rule{Rest}},
 	"a control plane that is not as wanted": {func(w *world) {
 		w.run(100)
 		w.add(history.Entry{Kind: history.Settled, Round: 3, Outcome: history.Refused, Value: "JoinFailed: it hangs"})
