@@ -90,16 +90,9 @@ func (s *soakRun) upTo(args ...string) error {
 	return err
 }
 
-// insists is quorate up by a user who gives the same command again when the management plane went away.
+// insists is quorate up by a user who gives the same command again when it fails, as it does when the management plane goes away.
 func (s *soakRun) insists(args ...string) error {
-	args = append(args, "--timeout", "10m")
-	err := s.upTo(args...)
-	for n := 0; n < 3 && err != nil && !strings.Contains(err.Error(), "timeout"); n++ {
-		s.t.Logf("again, after %v", err)
-		<-time.After(5 * time.Second)
-		err = s.upTo(args...)
-	}
-	return err
+	return s.within(10*time.Minute, func() error { return s.upTo(append(args, "--timeout", "10m")...) })
 }
 
 // objectNamed is the metadata of an object in the namespace of the cluster.

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -128,6 +130,24 @@ const (
 	factsEvery = 3
 )
 
+// noteManager records what the process of the management plane uses.
+func (s *soakRun) noteManager() {
+	text, err := os.ReadFile(s.state + "/daemon.pid")
+	if err != nil {
+		return
+	}
+	pid := strings.Fields(string(text))[0]
+	e := history.Entry{Kind: history.Manager, Client: pid, Begin: s.record.Now()}
+	files, err := os.ReadDir("/proc/" + pid + "/fd")
+	threads, err2 := os.ReadDir("/proc/" + pid + "/task")
+	if err != nil || err2 != nil {
+		return // it was killed
+	}
+	e.Items = []history.Item{{Object: "memory in MB", Revision: int64(proportional(s.t, pid))},
+		{Object: "open files", Revision: int64(len(files))}, {Object: "threads", Revision: int64(len(threads))}}
+	s.record.Write(e)
+}
+
 // noteFacts writes down what the rules look at.
 func (s *soakRun) noteFacts() {
 	text, err := s.try("explain", soakName, "--observed", "-o", "json")
@@ -157,6 +177,7 @@ func (s *soakRun) beginLooks() *soakLooks {
 			}
 			if n%factsEvery == 0 {
 				s.noteFacts()
+				s.noteManager()
 			}
 			<-tick.C
 		}

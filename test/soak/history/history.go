@@ -45,6 +45,8 @@ const (
 	Settled Kind = "settled"
 	// Look is a look at the cluster: Object is the machine whose etcd leads, Items are the machines.
 	Look Kind = "look"
+	// Manager is what the process of the management plane uses: Client is its number, Items are amounts by name.
+	Manager Kind = "manager"
 	// Recovered is a recovery of etcd from a source. Writes that were acknowledged after Kept may be lost.
 	Recovered Kind = "recovered"
 )
@@ -64,7 +66,7 @@ const (
 	Unknown Outcome = "unknown"
 )
 
-// Item is an object as it was read, or a machine as it was seen.
+// Item is an object as it was read, a machine as it was seen, or an amount, which stands in Revision.
 type Item struct {
 	Object   string `json:"object"`
 	Value    string `json:"value,omitempty"`

@@ -16,6 +16,10 @@ func (r Report) Figures() []string {
 			over, p.Settled))
 	}
 	for _, c := range r.Clusters {
+		for _, u := range c.Manager {
+			lines = append(lines, fmt.Sprintf("%s: %s of the management plane's process in %.2f h: %d at first, %d in the end, %d at most", c.Name,
+				u.Name, u.Hours, u.First, u.Last, u.Most))
+		}
 		for _, round := range c.Rounds {
 			if !round.Met && round.Fault != "" {
 				lines = append(lines, fmt.Sprintf("%s, round %d: %s and %s did not meet", c.Name, round.Number, round.Operation, round.Fault))

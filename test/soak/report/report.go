@@ -59,6 +59,8 @@ type Cluster struct {
 	Verdict judge.Verdict `json:"verdict"`
 	Rounds  []judge.Round `json:"rounds"`
 	Gaps    []judge.Span  `json:"gaps"`
+	// Manager is what the process of the management plane used.
+	Manager []Usage `json:"manager,omitempty"`
 }
 
 // Pair is an operation that met a fault.
@@ -88,6 +90,7 @@ func Of(seed uint64, runs []Run) Report {
 		c := Cluster{
 			Name: run.Name, Seconds: float64(lasted(run.Entries)) / float64(time.Second), Verdict: judge.Judge(run.Entries, limit),
 			Rounds: judge.Rounds(run.Entries), Gaps: judge.Gaps(run.Entries, shownGap),
+			Manager: usages(run.Entries),
 		}
 		r.Clusters = append(r.Clusters, c)
 		r.Hours += c.Seconds / 3600

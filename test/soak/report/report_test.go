@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/test/soak/history"
 )
@@ -82,6 +83,27 @@ func TestAlone(t *testing.T) {
 		if r := Of(5, []Run{{"one", all}}); len(r.Pairs) != 1 || r.Pairs[0].Gap != 3 || r.Pairs[0].Over != over {
 			t.Errorf("%s: %+v, want over %v", fault, r.Pairs, over)
 		}
+	}
+}
+
+// TestManager: of the process that lived longest, what it used after its first hour, in the end and at most.
+func TestManager(t *testing.T) {
+	look := func(process string, at time.Duration, memory int64) history.Entry {
+		return history.Entry{Kind: history.Manager, Client: process, Begin: int64(at),
+			Items: []history.Item{{Object: "memory", Revision: memory}}}
+	}
+	all := []history.Entry{look("1", 0, 10), look("1", time.Minute, 90), look("2", 2*time.Minute, 50), look("2", 50*time.Minute, 500),
+		look("2", 70*time.Minute, 100), look("2", 3*time.Hour, 130), look("2", 4*time.Hour, 110)}
+	want := Usage{Name: "memory", Process: "2", Hours: 238.0 / 60, First: 100, Last: 110, Most: 130}
+	if got := usages(all); len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	want = Usage{Name: "memory", Process: "1", Hours: 1.0 / 60, First: 10, Last: 90, Most: 90}
+	if got := usages(all[:3]); len(got) != 1 || got[0] != want {
+		t.Errorf("of a young process: %+v, want %+v", got, want)
+	}
+	if got := usages(scene()); got != nil {
+		t.Errorf("nobody looked, and it used %+v", got)
 	}
 }
 
