@@ -45,8 +45,7 @@ func step(s state, in asked, out answered) (bool, state) {
 	if out.outcome == history.Conflict {
 		return s.revision == unknown || s.revision != in.expected, s
 	}
-	if s.revision == unknown && in.expected <= s.floor && !(s.any && in.expected == s.floor) ||
-		s.revision != unknown && s.revision != in.expected {
+	if s.revision == unknown && !s.above(in.expected) || s.revision != unknown && s.revision != in.expected {
 		return false, s
 	}
 	if out.outcome == history.Unknown {
@@ -59,15 +58,19 @@ func read(s state, out answered) (bool, state) {
 	if s.revision != unknown {
 		return out.revision == s.revision && (out.revision == 0 || out.value == s.value), s
 	}
-	after := out.revision > s.floor || s.any && out.revision == s.floor
-	return after && (s.any || out.value == s.value), state{value: out.value, revision: out.revision}
+	return s.above(out.revision) && (s.any || out.value == s.value), state{value: out.value, revision: out.revision}
+}
+
+// above reports whether a revision may be the one that nobody has seen yet.
+func (s state) above(revision int64) bool {
+	return revision > s.floor || s.any && revision == s.floor
 }
 
 // model is one object, for porcupine.
 func model(begins state) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return begins },
-		Step: func(s, in, out any) (bool, any) { return stepAny(s, in, out) },
+		Step: stepAny,
 	}
 }
 

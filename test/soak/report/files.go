@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,24 +29,22 @@ func Write(folder, name string, seed uint64, files []string) (Report, error) {
 	if err := os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644); err != nil {
 		return r, fmt.Errorf("writing the report: %w", err)
 	}
-	out, err := os.Create(filepath.Join(folder, name+".html"))
-	if err != nil {
-		return r, fmt.Errorf("writing the page: %w", err)
-	}
-	defer out.Close()
-	if err := r.HTML(out, runs); err != nil {
+	var page bytes.Buffer
+	if err := r.HTML(&page, runs); err != nil {
 		return r, err
 	}
-	return r, out.Close()
+	if err := os.WriteFile(filepath.Join(folder, name+".html"), page.Bytes(), 0o644); err != nil {
+		return r, fmt.Errorf("writing the page: %w", err)
+	}
+	return r, nil
 }
 
 func read(file string) ([]history.Entry, error) {
-	in, err := os.Open(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the history: %w", err)
 	}
-	defer in.Close()
-	entries, err := history.Read(in)
+	entries, err := history.Read(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
