@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cli/maintenance"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -62,10 +64,49 @@ func etcdFull(t *testing.T, e *environment) {
 	t.Logf("FIGURE NOSPACE, three members: writable without a person after %.1f s (bound 60 s)", took.Seconds())
 	e.restsAsWanted(t, name)
 	t.Log(e.quorate(t, "history", name))
+	e.showsMembers(t, name)
 
 	e.change(t, name, func(kcp *controlplanev1.KubeadmControlPlane) { kcp.Spec.Replicas = ptr.To[int32](1) })
 	e.restsAsWanted(t, name)
 	e.takeDown(t, name)
+}
+
+// showsMembers looks at etcd's members, and at what fills them: all answer, one leads, and nothing of an object is shown.
+func (e *environment) showsMembers(t *testing.T, name string) {
+	t.Helper()
+	t.Log(e.quorate(t, "etcd", "status", name))
+	var status maintenance.Status
+	begun := time.Now()
+	if err := json.Unmarshal([]byte(e.quorate(t, "etcd", "status", name, "-o", "json")), &status); err != nil || len(status.Etcds) != 1 {
+		t.Fatalf("%v: %+v", err, status)
+	}
+	t.Logf("FIGURE quorate etcd status, three members: %.1f s", time.Since(begun).Seconds())
+	leaders := 0
+	for _, m := range status.Etcds[0].Members {
+		if m.Leader {
+			leaders++
+		}
+		if m.Health != plan.Healthy || m.Machine == "" || m.Size == 0 || m.Quota != 24<<20 || m.Latency == nil || len(m.Alarms) > 0 {
+			t.Errorf("member %+v", m)
+		}
+	}
+	if len(status.Etcds[0].Members) != 3 || leaders != 1 || !status.Etcds[0].HasQuorum {
+		t.Errorf("etcd is %+v", status.Etcds[0])
+	}
+	t.Log(e.quorate(t, "etcd", "top", name))
+	begun = time.Now()
+	var top maintenance.Top
+	out := e.quorate(t, "etcd", "top", name, "--by", "namespace", "--limit", "100", "-o", "json")
+	t.Logf("FIGURE quorate etcd top --by namespace: %.1f s", time.Since(begun).Seconds())
+	if err := json.Unmarshal([]byte(out), &top); err != nil || len(top.Etcds) != 1 || top.Etcds[0].Cut != "" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if first := top.Etcds[0].Prefixes[0]; first.Prefix != "/registry/configmaps" || first.Namespace != "default" || first.Bytes < 500<<10 {
+		t.Errorf("the largest is %+v", first)
+	}
+	if strings.Contains(out, "kube-root-ca") {
+		t.Errorf("a name of an object is shown: %s", out)
+	}
 }
 
 // hasStray adds a learner by hand that nothing starts, while all is as wanted, and waits until it was noticed and is gone.
