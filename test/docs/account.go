@@ -108,6 +108,7 @@ var account = []accountRow{
 	{row(`docs/install.md: kubectl --namespace quorate-system .*|docs/install.md: kubectl (auth|create|get) .*`), Runner{InPods, ""}},
 	{row(`docs/metrics.md: (kubectl|curl|go) .*`), Runner{InPods, ""}},
 	{row(`docs/runbooks/.*: kubectl -n quorate-system .*`), Runner{InPods, ""}},
+	{row(`docs/runbooks/.*: quorate etcd .*`), Runner{"RUN=etcd-full", "with another cluster's name, and without being asked"}},
 	{row(`docs/runbooks/.*: (etcdctl .*|kubectl .*(cluster\.kubeconfig).*|kubectl .* (annotate machine|patch) .*)`), Runner{Changes, ""}},
 	{row(`(README|docs/plan|docs/troubleshooting|docs/runbooks/\w+).md: (quorate (status|explain|plan|logs)|kubectl).*`), Runner{Shows, ""}},
 }

@@ -1,8 +1,10 @@
 package maintenance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/cluster/etcd"
@@ -83,6 +85,103 @@ func TestFollower(t *testing.T) {
 	} {
 		if got, found := followerOf(etcd.Survey{Members: of}); got.ID != want || found != (want != 0) {
 			t.Errorf("%d is asked, want %d", got.ID, want)
+		}
+	}
+}
+
+// TestSuccessor: another member leads that can, the one that is behind least, or the one that is named.
+func TestSuccessor(t *testing.T) {
+	behind := func(n uint64) *uint64 { return &n }
+	e := Etcd{Group: "KubeadmControlPlane demo-cp", Members: []Member{
+		{ID: "1", Machine: "a", Health: plan.Healthy, Behind: behind(0), Leader: true},
+		{ID: "2", Machine: "b", Health: plan.Healthy, Behind: behind(9)},
+		{ID: "3", Machine: "c", Health: plan.Healthy, Behind: behind(3)},
+		{ID: "4", Machine: "d", Health: plan.Healthy, Behind: behind(0), Learner: true},
+		{ID: "5", Machine: "e", Health: plan.Unhealthy, Behind: behind(0)},
+		{ID: "6", Machine: "f"},
+	}}
+	for given, want := range map[string]string{"": "c", "b": "b"} {
+		if got, err := successor(e, given); got != want || err != nil {
+			t.Errorf("%q: %q, %v", given, got, err)
+		}
+	}
+	for given, says := range map[string]string{
+		"a": "the member on a leads already", "d": "cannot lead", "e": "cannot lead", "f": "cannot lead", "g": `invalid --to "g"`,
+	} {
+		if _, err := successor(e, given); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", given, err)
+		}
+	}
+	e.Members = e.Members[:1]
+	if _, err := successor(e, ""); err == nil || err.Error() != "no other member of KubeadmControlPlane demo-cp can lead" {
+		t.Error(err)
+	}
+	if got := notLeading(e, "a") + "; " + notLeading(e, "b") + "; " + notLeading(Etcd{}, "b"); got != "; a leads; no member leads" {
+		t.Error(got)
+	}
+}
+
+// TestShrinking: a member is done when it has nothing to give back, or its data have become smaller, and stays so.
+func TestShrinking(t *testing.T) {
+	answered := uint64(0)
+	e := func(sizes ...int64) Etcd {
+		var e Etcd
+		for i := 0; i < len(sizes); i += 2 {
+			e.Members = append(e.Members, Member{ID: fmt.Sprint(i), Name: fmt.Sprint("m", i/2), Size: sizes[i] << 20, InUse: sizes[i+1] << 20,
+				Behind: &answered})
+		}
+		return e
+	}
+	s := newShrinking()
+	for _, step := range []struct {
+		e    Etcd
+		want string
+	}{
+		{Etcd{}, "no member answers"},
+		{e(100, 50, 100, 96), "m0 has 50.0 MiB of 100.0 MiB to give back"},
+		{e(100, 50, 100, 50), "m0 has 50.0 MiB of 100.0 MiB to give back"},
+		{Etcd{Members: []Member{{Name: "m0", Why: "refused"}}}, "m0 does not answer: refused"},
+		{e(99, 50, 100, 50), ""},
+		{e(110, 50, 110, 50), ""},
+	} {
+		if got := s.left(step.e); got != step.want {
+			t.Errorf("left is %q, want %q", got, step.want)
+		}
+	}
+}
+
+// TestAlarms: who raises NOSPACE is said, members that are gone among them.
+func TestAlarms(t *testing.T) {
+	e := Etcd{Members: []Member{{Name: "a", Alarms: []string{"CORRUPT"}}, {Name: "b", Alarms: []string{"NOSPACE"}}},
+		StrayAlarms: []string{"the alarm NOSPACE of member 7 is still active", "the alarm CORRUPT of member 7 is still active"}}
+	if got := alarms(e); got != "b raises NOSPACE; the alarm NOSPACE of member 7 is still active" {
+		t.Error(got)
+	}
+	e.Members[1].Alarms, e.StrayAlarms = nil, nil
+	if got := alarms(e) + "; " + alarms(Etcd{}); got != "; no member answers" {
+		t.Error(got)
+	}
+}
+
+// TestWithdraw: a command removes what it asked for, and nothing that was asked for by others or later.
+func TestWithdraw(t *testing.T) {
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	lead := request{asks: func(r *plan.Requests, at time.Time) { r.MoveLeader, r.Lead = at, "a" }}
+	defragment := request{asks: func(r *plan.Requests, at time.Time) { r.Defragment = at }}
+	disarm := request{asks: func(r *plan.Requests, at time.Time) { r.Disarm = at }}
+	all := plan.Requests{Defragment: at, Disarm: at, MoveLeader: at, Lead: "b"}
+	for want, r := range map[plan.Requests]request{
+		{Disarm: at, MoveLeader: at, Lead: "b"}:     defragment,
+		{Defragment: at, MoveLeader: at, Lead: "b"}: disarm,
+		{Defragment: at, Disarm: at}:                lead,
+	} {
+		got := all
+		if withdraw(&got, r, at); got != want {
+			t.Errorf("%+v is left", got)
+		}
+		got = all
+		if withdraw(&got, r, at.Add(-1)); got != all {
+			t.Errorf("%+v is left of what was asked later", got)
 		}
 	}
 }
