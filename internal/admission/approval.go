@@ -216,14 +216,19 @@ func (j *approvalJudge) refusesRecovery(ctx context.Context, req admission.Reque
 	return &refused
 }
 
-// checkAsked refuses a request to replace machines that cannot be read, where it is new.
+// checkAsked refuses requests about machines, or about etcd, that cannot be read, where they are new.
 func checkAsked(before, after map[string]string) error {
-	value := after[controlplanev1.ReplaceAnnotation]
-	if value == before[controlplanev1.ReplaceAnnotation] {
-		return nil
+	if value := after[controlplanev1.ReplaceAnnotation]; value != before[controlplanev1.ReplaceAnnotation] {
+		if _, err := machine.ParseAsked(value); err != nil {
+			return err
+		}
 	}
-	_, err := machine.ParseAsked(value)
-	return err
+	if value := after[controlplanev1.EtcdRequestsAnnotation]; value != before[controlplanev1.EtcdRequestsAnnotation] {
+		if _, err := machine.ParseRequests(value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkDecisions bounds decisions.

@@ -13,12 +13,15 @@ import (
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
-// TestRequestsAreRead: a request to replace machines that cannot be read is refused when it is made. One that is stored is not refused
-// again, and no right is asked for: who may patch the spec may roll machines out as well.
+// TestRequestsAreRead: a request to replace machines, or about etcd, that cannot be read is refused when it is made. One that is stored is
+// not refused again, and no right is asked for: who may patch the spec may roll machines out as well.
 func TestRequestsAreRead(t *testing.T) {
 	object := func(value string) runtime.RawExtension {
-		raw, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"annotations": map[string]string{controlplanev1.ReplaceAnnotation: value}}})
+		annotation := controlplanev1.ReplaceAnnotation
+		if strings.HasPrefix(value, "etcd:") {
+			annotation, value = controlplanev1.EtcdRequestsAnnotation, value[len("etcd:"):]
+		}
+		raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annotation: value}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +34,10 @@ func TestRequestsAreRead(t *testing.T) {
 		{"demo-cp-2", "", ""},
 		{"demo-cp-2", "demo-cp-2,demo-cp-3", "names of machines with times are accepted"},
 		{"", strings.Repeat("a", 5000), "must have at most 4096"},
+		{"", "etcd:defragment=2026-11-23T04:05:06Z", ""},
+		{"", "etcd:defragment", `is "defragment"; requests with times are accepted`},
+		{"etcd:defragment", "etcd:defragment", ""},
+		{"etcd:defragment", "etcd:disarm", "requests with times are accepted"},
 	} {
 		for _, resource := range []string{"kubeadmcontrolplanes", "controlplanes", "etcdclusters"} {
 			request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{

@@ -61,6 +61,7 @@ var account = []accountRow{
 	{row(`docs/operating.md: quorate report demo`), Runner{"RUN=dashboard", "with another cluster's name, and --to"}},
 	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/certificates.md: quorate certificates list.*`), Runner{"RUN=certificates", "with another cluster's name"}},
+	{row(`docs/upkeep.md: quorate etcd .*`), Runner{"RUN=etcd-full", "with another cluster's name, and without being asked"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
 	{row(`docs/bundles.md: make bundle`), Runner{"RUN=bundle", "into a folder of the test's own, signed by its key"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=https.* quorate up`), Runner{"RUN=bundle", "from a server of the test's own"}},
@@ -107,6 +108,7 @@ var account = []accountRow{
 	{row(`docs/install.md: kubectl --namespace quorate-system .*|docs/install.md: kubectl (auth|create|get) .*`), Runner{InPods, ""}},
 	{row(`docs/metrics.md: (kubectl|curl|go) .*`), Runner{InPods, ""}},
 	{row(`docs/runbooks/.*: kubectl -n quorate-system .*`), Runner{InPods, ""}},
+	{row(`docs/runbooks/.*: quorate etcd .*`), Runner{"RUN=etcd-full", "with another cluster's name, and without being asked"}},
 	{row(`docs/runbooks/.*: (etcdctl .*|kubectl .*(cluster\.kubeconfig).*|kubectl .* (annotate machine|patch) .*)`), Runner{Changes, ""}},
 	{row(`(README|docs/plan|docs/troubleshooting|docs/runbooks/\w+).md: (quorate (status|explain|plan|logs)|kubectl).*`), Runner{Shows, ""}},
 }

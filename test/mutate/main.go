@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +33,9 @@ func main() {
 	stages := flag.String("stages", "quorum,rows,stories,order,worlds", "which tests to run, to see what they catch alone")
 	packages := flag.String("packages", "plan,check,quorum", "whose single signs to sabotage")
 	kind := flag.String("kind", "signs,meaning", "which sabotages: of single signs, of meaning")
+	files := flag.String("files", "", "sabotage single signs only in files whose path matches this regular expression")
 	flag.Parse()
-	o := options{*all, *only, *workers, *stages, *packages, *kind, *compare}
+	o := options{*all, *only, *workers, *stages, *packages, *kind, *files, *compare}
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -46,6 +48,7 @@ type options struct {
 	only                   string
 	workers                int
 	stages, packages, kind string
+	files                  string
 	compare                bool
 }
 
@@ -105,6 +108,11 @@ func (o options) signs(root, work string) ([]mutant, error) {
 	if o.only != "" {
 		return nil, suite.show(o.only, mutants)
 	}
+	meant, err := regexp.Compile(o.files)
+	if err != nil {
+		return nil, fmt.Errorf("-files %s: %w", o.files, err)
+	}
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !meant.MatchString(m.place) })
 	suite.runAll(mutants, o.workers)
 	fmt.Printf("sabotages of single signs: %s\n", time.Since(begun).Round(time.Second))
 	return mutants, nil

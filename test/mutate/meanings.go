@@ -13,8 +13,12 @@ var likeAll = map[string]string{
 // likeRows are pairs of rules of which the order changes only what is said, or which of two things is done first where either may be: rows
 // alone can see it.
 var likeRows = map[string]string{
-	"roll out before update in place":  "of machines that are to be changed in place and such that are to be replaced either may be first",
-	"ask for a backup before maintain": "both write at once, and neither waits",
+	"roll out before update in place": "of machines that are to be changed in place and such that are to be replaced either may be " +
+		"first",
+	"ask for a backup before tend etcd":          "both act at once, and neither waits",
+	"tend etcd before maintain":                  "both act at once, and neither waits",
+	"carry out requests before relieve space":    "both relieve etcd of NOSPACE, and a person asked for what comes first then",
+	"cancel downgrade before carry out requests": "both act at once, and neither waits",
 }
 
 // checkAlone excuses sabotages of Check alone: what only Check would refuse is never asked for
@@ -40,7 +44,7 @@ type guard struct {
 func meanings() []meaning {
 	var all []meaning
 	kinds := slices.Concat(guards, updateGuards, approvalGuards, limitGuards, backupGuards, narrowGuards, placeholderGuards, recoveryGuards,
-		hibernationGuards, factGuards)
+		hibernationGuards, factGuards, tendGuards)
 	for _, g := range kinds {
 		all = append(all,
 			meaning{says: g.says + ", in the rules", edits: g.rules, excuse: g.rulesOnly},

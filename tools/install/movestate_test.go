@@ -278,6 +278,7 @@ func (c *cluster) updating(t *testing.T) {
 			controlplanev1.InitializedAnnotation: "true", controlplanev1.ApprovedAnnotation: "0123456789ab",
 			controlplanev1.ReplacementsAnnotation:   "small-cp-1=2026-11-23T04:05:06Z",
 			controlplanev1.ReplaceAnnotation:        "small-cp-1=2026-11-23T04:05:06Z",
+			controlplanev1.EtcdRequestsAnnotation:   "defragment=2026-11-23T04:05:06Z",
 			controlplanev1.BackupIdentityAnnotation: "u1",
 			controlplanev1.BackupRequiredAnnotation: "2026-11-23T04:05:06Z",
 			controlplanev1.BackupVerifiedAnnotation: "store=BackupStore/host,uid=u1,name=20261123t040507z-x7k2p,taken=2026-11-23T04:05:07Z",

@@ -28,6 +28,21 @@ const ReplaceAnnotation = "controlplane.cluster.x-k8s.io/quorate-replace"
 // MaxReplaceLength is how many bytes of ReplaceAnnotation are read. A longer value asks for nothing.
 const MaxReplaceLength = 4096
 
+// EtcdRequestsAnnotation on a control plane of any kind, or an EtcdCluster, asks for something to be done about the members of its etcd,
+// each request with a time: defragment, disarm, and move-leader/MACHINE. An example:
+// defragment=2026-11-23T04:05:06Z,move-leader/demo-cp-2=2026-11-23T04:05:06Z. A request counts for an hour after its time, and not before.
+const EtcdRequestsAnnotation = "controlplane.cluster.x-k8s.io/quorate-etcd"
+
+// The requests of EtcdRequestsAnnotation.
+const (
+	RequestDefragment = "defragment"
+	RequestDisarm     = "disarm"
+	RequestMoveLeader = "move-leader"
+)
+
+// MaxEtcdRequestsLength is how many bytes of EtcdRequestsAnnotation are read. A longer value asks for nothing.
+const MaxEtcdRequestsLength = 1024
+
 // ApprovalPolicy reports whether a person must approve before machines are replaced or changed in place.
 //
 // +kubebuilder:validation:Enum=None;Required

@@ -90,6 +90,11 @@ type Additions struct {
 	// +optional
 	Backup *BackupSpec `json:"backup,omitempty"`
 
+	// etcdMaintenance says how the members of etcd are tended. It needs etcd on the control plane's own machines; where an EtcdCluster keeps
+	// etcd, set etcdMaintenance there.
+	// +optional
+	EtcdMaintenance EtcdMaintenanceSpec `json:"etcdMaintenance,omitempty,omitzero"`
+
 	// powerState reports whether the cluster's machines run. Hibernated scales the MachineDeployments to 0, takes a backup of etcd, verifies
 	// it, and then deletes all machines of the control plane. What is written after the backup is lost. Running makes the control plane
 	// again from that backup, and gives the MachineDeployments the numbers back that they had. It needs backup, and etcd on the control

@@ -57,6 +57,10 @@ type CommonSpec struct {
 	// +optional
 	Backup *v1beta2.BackupSpec `json:"backup,omitempty"`
 
+	// etcdMaintenance says how the members are tended.
+	// +optional
+	EtcdMaintenance v1beta2.EtcdMaintenanceSpec `json:"etcdMaintenance,omitempty,omitzero"`
+
 	// remediation limits how often unhealthy machines are replaced.
 	// +optional
 	Remediation controlplanev1alpha1.RemediationSpec `json:"remediation,omitempty,omitzero"`

@@ -53,6 +53,7 @@ func (in *CommonSpec) DeepCopyInto(out *CommonSpec) {
 		*out = new(v1beta2.BackupSpec)
 		(*in).DeepCopyInto(*out)
 	}
+	in.EtcdMaintenance.DeepCopyInto(&out.EtcdMaintenance)
 	in.Remediation.DeepCopyInto(&out.Remediation)
 	if in.AutoRepair != nil {
 		in, out := &in.AutoRepair, &out.AutoRepair

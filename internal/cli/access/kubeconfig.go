@@ -1,5 +1,5 @@
-// Package access is how people reach a cluster with tools of their own, `quorate kubeconfig` and `quorate kubectl`, and with which
-// certificates that is secured, `quorate certificates`.
+// Package access is how people reach a cluster with tools of their own, `quorate kubeconfig` and `quorate kubectl`, with which certificates
+// that is secured, `quorate certificates`, and how its etcd is, `quorate etcd`.
 package access
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/certificates"
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/maintenance"
 	"github.com/quorate/quorate/internal/local/embed"
 	"github.com/quorate/quorate/internal/program/atomicfile"
 )
@@ -19,10 +20,10 @@ import (
 // app is the commands of this package.
 type app struct{ *command.Invocation }
 
-// Commands are `quorate kubeconfig`, `quorate kubectl` and `quorate certificates`.
+// Commands are `quorate kubeconfig`, `quorate kubectl`, `quorate certificates` and `quorate etcd`.
 func Commands(i *command.Invocation) []*cobra.Command {
 	a := &app{i}
-	return []*cobra.Command{a.kubeconfigCommand(), a.kubectlCommand(), certificates.Command(i)}
+	return []*cobra.Command{a.kubeconfigCommand(), a.kubectlCommand(), certificates.Command(i), maintenance.Command(i)}
 }
 
 func (a *app) kubeconfigCommand() *cobra.Command {

@@ -9,14 +9,10 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// checkSpace allows what ends the alarm NOSPACE, while a member raises it.
+// checkSpace allows what ends the alarm NOSPACE, while a member raises it, and what the spec or a person asks for.
 func checkSpace(o plan.Observed, s plan.Step) error {
 	if err := checkMembership(o); err != nil {
 		return err
-	}
-	raises := func(m plan.Member) bool { return slices.Contains(m.Alarms, "NOSPACE") }
-	if !slices.ContainsFunc(o.Etcd.Members, raises) {
-		return errors.New("no member of etcd raises NOSPACE")
 	}
 	if err := checkNobodyUpdated(o); err != nil {
 		return err
@@ -25,10 +21,30 @@ func checkSpace(o plan.Observed, s plan.Step) error {
 	case plan.Compact:
 		return checkCompact(o, s)
 	case plan.Defragment:
-		return checkDefragment(o, s)
+		if isAlarmed(o) {
+			return checkDefragment(o, s)
+		}
+		return checkDefragmentAtRest(o, s)
+	}
+	return checkDisarm(o)
+}
+
+// isAlarmed: a member raises NOSPACE.
+func isAlarmed(o plan.Observed) bool { return slices.ContainsFunc(o.Etcd.Members, raisesNoSpace) }
+
+func raisesNoSpace(m plan.Member) bool { return slices.Contains(m.Alarms, "NOSPACE") }
+
+// checkDisarm: the alarm is ended when all members have space, or once as a person asked.
+func checkDisarm(o plan.Observed) error {
+	asked := isRequested(o, o.Etcd.Requests.Disarm) && o.Etcd.Disarmed.Before(o.Etcd.Requests.Disarm)
+	if asked && (isAlarmed(o) || len(o.Etcd.StrayAlarms) > 0) {
+		return nil
+	}
+	if !isAlarmed(o) {
+		return errors.New("no member of etcd raises NOSPACE")
 	}
 	for _, m := range o.Etcd.Members {
-		counts := m.Health == plan.Healthy && !isCorrupt(m) || raises(m) && m.Health != plan.Unhealthy
+		counts := m.Health == plan.Healthy && !isCorrupt(m) || raisesNoSpace(m) && m.Health != plan.Unhealthy
 		if counts && (m.Size <= 0 || m.Size/9 >= m.Quota/10) {
 			return fmt.Errorf("member %s has no space, or it is not known: the alarm stays", m.ID)
 		}
@@ -38,6 +54,9 @@ func checkSpace(o plan.Observed, s plan.Step) error {
 
 // checkCompact: what etcd had within the last minute stays, and a compaction is not repeated.
 func checkCompact(o plan.Observed, s plan.Step) error {
+	if !isAlarmed(o) {
+		return errors.New("no member of etcd raises NOSPACE")
+	}
 	if s.Revision != o.Etcd.CompactTo || s.Revision <= o.Etcd.Compacted {
 		return fmt.Errorf("revision %d is not the one of a minute ago, %d, or was compacted to before", s.Revision, o.Etcd.CompactTo)
 	}
@@ -54,10 +73,13 @@ func checkDefragment(o plan.Observed, s plan.Step) error {
 	if err != nil {
 		return err
 	}
+	alive, voters := besides(o, m)
+	if checkAsked(o, m) == nil && alive == voters-1 && (!m.Leader || voters == 1) {
+		return nil
+	}
 	if err := checkSparse(o, m); err != nil {
 		return err
 	}
-	alive, voters := besides(o, m)
 	switch {
 	case m.Learner || voters == 1:
 		return nil

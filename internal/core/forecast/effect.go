@@ -112,7 +112,7 @@ func (w *world) reconfigure(s plan.Step) {
 		for i := range w.o.Etcd.Members {
 			w.o.Etcd.Members[i].Leader = false
 		}
-		e.Leader = true
+		e.Leader, w.o.Etcd.LeaderMoved = true, w.o.Now
 	case s.Verb == plan.PromoteMember:
 		w.vote(e)
 	default:

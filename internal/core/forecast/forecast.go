@@ -99,7 +99,7 @@ func (f *Forecast) goOn(w *world) bool {
 		return false
 	}
 	if !d.Step.Acts() {
-		return w.pass() || w.waitForLimit(d) || w.waitForWindow(d)
+		return w.pass() || w.waitForLimit(d) || w.waitForWindow(d) || waitForMembers(w, d)
 	}
 	f.Steps = append(f.Steps, Step{Decision: told(d), At: Duration(w.elapsed), Held: Duration(w.held), HeldBy: w.heldBy})
 	w.held, w.heldBy = 0, ""

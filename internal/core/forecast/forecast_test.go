@@ -120,6 +120,12 @@ func TestDuration(t *testing.T) {
 		}, 100 * time.Second},
 		{"one less of each", func(o *plan.Observed) { o.Want.Replicas = 1 }, 40 * time.Second},
 		{"one in place", func(o *plan.Observed) { o.Machines[0].Outdated, o.Policy.InPlace = "version", plan.InPlaceOnly }, 50 * time.Second},
+		{"all defragmented", func(o *plan.Observed) {
+			o.Policy.Defragment = plan.Defragmentation{FreePercent: 45}
+			for i := range o.Etcd.Members {
+				o.Etcd.Members[i].Size, o.Etcd.Members[i].InUse = 100<<20, 50<<20
+			}
+		}, 2 * plan.BetweenMembers},
 	} {
 		if got := forecast.Of(three(test.change), times).Duration; time.Duration(got) != test.want {
 			t.Errorf("%s takes %s, want %s", test.name, got, test.want)

@@ -194,6 +194,8 @@ type Policy struct {
 	EtcdOnly bool `json:"etcdOnly,omitempty"`
 	// InPlace says which outdated machines are changed in place instead of being replaced.
 	InPlace InPlace `json:"inPlace,omitempty"`
+	// Defragment is when members of etcd are defragmented although no alarm is active.
+	Defragment Defragmentation `json:"defragment,omitzero"`
 }
 
 // InPlace says which outdated machines are changed in place instead of being replaced.
@@ -429,6 +431,11 @@ type Etcd struct {
 	MaxLearners int `json:"maxLearners,omitempty"`
 	// Downgrade is the version to which a downgrade lowers etcd's data, such as 3.5.0, so that no member can join; empty: to none.
 	Downgrade string `json:"downgrade,omitempty"`
+	// Requests are what a person asked to be done about the members.
+	Requests Requests `json:"requests,omitzero"`
+	// Disarmed is when Quorate last ended an alarm, and LeaderMoved when it last moved the leader; zero: not known.
+	Disarmed    time.Time `json:"disarmed,omitzero"`
+	LeaderMoved time.Time `json:"leaderMoved,omitzero"`
 	// CompactTo is a revision that etcd had a minute ago or before, Compacted the one up to which it was compacted last, and CompactedAt when.
 	// Known while a member raises NOSPACE; zero: not known.
 	CompactTo   int64     `json:"compactTo,omitempty"`
@@ -479,7 +486,7 @@ type Member struct {
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
 	// Size is how many bytes its data take on its disk, InUse how many of them they need, and Quota how many they may take before etcd raises
-	// NOSPACE. Known while a member raises that; 0: not known.
+	// NOSPACE. Known while a member raises that, or a defragmentation is wanted; 0: not known.
 	Size  int64 `json:"size,omitempty"`
 	InUse int64 `json:"inUse,omitempty"`
 	Quota int64 `json:"quota,omitempty"`

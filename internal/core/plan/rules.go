@@ -204,6 +204,18 @@ var rules = []rule{
 		decide: relieveSpace,
 	},
 	{
+		name: "carry out requests",
+		says: "What a person asked for with `quorate etcd` and that may be needed while something is wrong. The leader is moved, once, to a " +
+			"member that is well, on a machine that stays. While a member raises NOSPACE, members are defragmented although the quorum needs " +
+			"each, if all voters are healthy, and the alarm is ended, once, although members have no space. A request counts for an hour.",
+		gives: []Reason{
+			{"Requested", MoveLeader, "a person asked for it, or the leader is to be defragmented"},
+			{"Requested", Defragment, "a person asked for it, and its data take more space than they need"},
+			{"Requested", Disarm, "a person asked for it"},
+		},
+		decide: carryOutRequests,
+	},
+	{
 		name: "cancel downgrade",
 		says: "This rule is for machines that run a member of etcd and nothing else. A downgrade of etcd ends when the first member of " +
 			"the older version is in the list, and before that when another version is wanted. While a downgrade is enabled etcd accepts " +
@@ -454,6 +466,20 @@ var rules = []rule{
 			{ChoreReason, Write, "it is valid for less than 180 days, or not as wanted, and all machines are up to date"},
 		},
 		decide: maintain,
+	},
+	{
+		name: "tend etcd",
+		says: "A member whose data take more space than they need is defragmented: as spec.etcdMaintenance.defragment says, or once, because " +
+			"a person asked for it. It does not answer meanwhile: one at a time, 30 s between two, the leader last, which hands over before, " +
+			"only when all else is done, no alarm is active and all machines are healthy and ready. Without a request it also needs a voter " +
+			"to spare and an open window. A single member is defragmented where the spec says so.",
+		gives: []Reason{
+			{"Fragmented", MoveLeader, "a leader hands over before it is defragmented"},
+			{"Fragmented", Defragment, "its data take more space than they need"},
+			{"Requested", MoveLeader, "a leader hands over before it is defragmented"},
+			{"Requested", Defragment, "a person asked for it, and its data take more space than they need"},
+		},
+		decide: tendEtcd,
 	},
 	{
 		name: "ask for a backup",

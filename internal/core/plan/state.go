@@ -368,6 +368,7 @@ func (s *state) again() time.Duration {
 	s.rolloutMoments(consider)
 	s.slotMoments(consider)
 	filled{s}.moments(consider)
+	tending{s}.moments(consider)
 	if s.waitForLimit().decided {
 		consider(s.nextReplacement())
 	}

@@ -140,6 +140,7 @@ func (w *World) reconfigure(s plan.Step) error {
 		if m != w.leader {
 			w.leader = m
 			w.moves++
+			w.space.moved = w.now
 		}
 	}
 	return nil

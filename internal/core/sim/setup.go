@@ -87,6 +87,8 @@ type Setup struct {
 	Approval bool
 	// Windows are when machines may begin to be brought up to another spec.
 	Windows Windows
+	// Tidy is how members of etcd are defragmented at rest.
+	Tidy Tidy
 	// Limit is how many machines at most a rollout replaces, or changes in place, within a day at first; 0: no limit.
 	Limit int
 	// Ahead is by how much the clock is ahead of the manager that notes replacements: another reads the notes.
@@ -195,6 +197,7 @@ func Random(seed int64) Setup {
 	s.drawRetention(seed)
 	s.drawWindows(seed)
 	s.drawDecisions(seed, Hide)
+	s.drawTidy(seed)
 	return s
 }
 

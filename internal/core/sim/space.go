@@ -19,6 +19,8 @@ type room struct {
 	compacted    int64
 	compactedAt  time.Time
 	defragmented map[string]time.Time
+	// disarmed is when it last ended an alarm, moved when it last moved the leader.
+	disarmed, moved time.Time
 }
 
 // spacious is what happens about space.
@@ -41,20 +43,25 @@ func (w spacious) isFull(m *member) bool {
 	return is && m.running && w.lasts(Alarm, m.host.number)
 }
 
-// measure adds how much space the data of members take, while one raises NOSPACE.
+// measure adds how much space the data of members take, while one raises NOSPACE, or a defragmentation is wanted.
 func (w spacious) measure(o *plan.Observed) {
-	if !slices.ContainsFunc(o.Etcd.Members, func(e plan.Member) bool { return slices.Contains(e.Alarms, "NOSPACE") }) {
+	tidier{w.World}.add(o)
+	full := slices.ContainsFunc(o.Etcd.Members, func(e plan.Member) bool { return slices.Contains(e.Alarms, "NOSPACE") })
+	if !full && !(tidier{w.World}).isWanted() {
 		return
 	}
-	o.Etcd.CompactTo = int64(w.now.Add(-time.Minute).Sub(w.start) / time.Second)
-	o.Etcd.Compacted, o.Etcd.CompactedAt = w.space.compacted, w.space.compactedAt
+	if full {
+		o.Etcd.CompactTo = int64(w.now.Add(-time.Minute).Sub(w.start) / time.Second)
+		o.Etcd.Compacted, o.Etcd.CompactedAt = w.space.compacted, w.space.compactedAt
+	}
 	for i := range o.Etcd.Members {
 		e := &o.Etcd.Members[i]
 		m := w.memberByID(e.ID)
 		if !m.running || !w.isAsked(m) || m.host.number%5 == 0 {
 			continue
 		}
-		e.Size, e.InUse, e.Quota, e.Defragmented = 40<<20, 30<<20, 100<<20, w.space.defragmented[m.id]
+		e.Size, e.InUse = tidier{w.World}.sizes(m)
+		e.Quota, e.Defragmented = 100<<20, w.space.defragmented[m.id]
 		if w.isFull(m) {
 			e.Size, e.InUse = 95<<20, 94<<20 // etcd does not count what a compaction frees before further writes
 			if m.host.number%2 == 0 {
@@ -95,7 +102,9 @@ func (w spacious) do(s plan.Step) error {
 		if w.space.full[m] {
 			delete(w.space.full, m)
 		}
+		tidier{w.World}.defragmented(m)
 	default:
+		w.space.disarmed = w.now
 		w.lasting = slices.DeleteFunc(w.lasting, func(l lasting) bool {
 			h := w.number(l.n)
 			return l.kind == Alarm && (h == nil || h.member == nil || !w.isFull(h.member))
@@ -109,14 +118,22 @@ func (w spacious) judge(s plan.Step, fresh bool) {
 	if !fresh || s.Verb != plan.Compact && s.Verb != plan.Defragment && s.Verb != plan.Disarm {
 		return
 	}
+	m := w.memberByID(s.Member)
+	if s.Verb == plan.Defragment && !w.isAlarmed() {
+		if m != nil {
+			tidier{w.World}.judge(s, m)
+		}
+		return
+	}
 	if !w.isAlarmed() {
 		w.blame("%s, and no member raises an alarm", s)
 	}
 	full := func(m *member) bool { return w.isFull(m) && w.isAsked(m) }
-	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, full) && !w.blinded {
+	asked := tidier{w.World}.isAsked(w.tidy.asked.Disarm)
+	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, full) && !w.blinded && !asked {
 		w.blame("%s, and a member has no space", s)
 	}
-	if m := w.memberByID(s.Member); s.Verb == plan.Defragment && m != nil && !m.learner {
+	if s.Verb == plan.Defragment && m != nil && !m.learner {
 		w.judgeDefragment(s, m)
 	}
 }
@@ -124,11 +141,13 @@ func (w spacious) judge(s plan.Step, fresh bool) {
 // judgeDefragment: a full voter does not answer for a while.
 func (w spacious) judgeDefragment(s plan.Step, m *member) {
 	running, all := w.voters()
+	asked := tidier{w.World}.isAsked(w.tidy.asked.Defragment)
 	switch {
-	case !w.isFull(m):
+	case !w.isFull(m) && (!asked || w.tidy.tight[m]):
 		w.blame("%s, whose data do not fill the quota", s)
 	case all > 1 && m == w.leader:
 		w.blame("%s, which leads", s)
+	case asked && running == all:
 	case all > 1 && m.running && running-1 <= all/2:
 		w.blame("%s, and %d of %d voters would answer meanwhile", s, running-1, all)
 	}

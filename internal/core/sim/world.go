@@ -69,6 +69,7 @@ type World struct {
 	looks []look           // the last looks, the newest last
 	saw   int              // the spec that the controller saw last
 	space room
+	tidy  tidiness
 	// silentSince is since when nothing has answered the controller at the endpoint; zero: something does, or it has no kubeconfig.
 	silentSince time.Time
 	// answers is what a Runtime Extension says of machines, and sawAnswers what it said when the controller looked.
@@ -259,7 +260,7 @@ func (w *World) befall(e Event) {
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
 	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || (recovering{w}).befall(e) || w.befallUpdate(e) ||
-		(sleeper{w}).befall(e) || w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) {
+		(sleeper{w}).befall(e) || w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) || (tidier{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

@@ -161,10 +161,15 @@ func (t *Writer) changeMembers(ctx context.Context, step plan.Step) error {
 		}
 	}
 	observe.Aside(ctx, func() { err = change(ctx, quorum, step, t.allTargets(), id) })
-	if err == nil && step.Verb == plan.RemoveMember {
+	switch {
+	case err != nil:
+		return err
+	case step.Verb == plan.RemoveMember:
 		t.Memory.Left = step.Machine
+	case step.Verb == plan.MoveLeader:
+		t.Memory.Space.LeaderMoved(time.Now())
 	}
-	return err
+	return nil
 }
 
 // addPlaceholder adds a placeholder, so that etcd refuses every machine that joins as a learner. Nothing else is recorded: the list of
@@ -234,7 +239,7 @@ func maintainEtcd(ctx context.Context, t *Writer, step plan.Step) error {
 	return relieveSpace(ctx, t, step)
 }
 
-// relieveSpace carries out a step that ends the alarm NOSPACE.
+// relieveSpace carries out a step about the space that etcd's data take.
 func relieveSpace(ctx context.Context, t *Writer, step plan.Step) error {
 	quorum, err := t.Quorums.Space(ctx, t.Cluster)
 	if err != nil {
@@ -257,6 +262,9 @@ func relieveSpace(ctx context.Context, t *Writer, step plan.Step) error {
 		observe.Aside(ctx, func() { err = quorum.Defragment(ctx, targets, id) })
 	default:
 		observe.Aside(ctx, func() { err = quorum.Disarm(ctx, targets) })
+		if err == nil {
+			space.Disarmed(time.Now())
+		}
 	}
 	return err
 }

@@ -20,11 +20,11 @@ func NeedsApproval(given controlplanev1.ApprovalSpec) bool {
 const revisionLength = 12
 
 // withoutRevision are fields of a spec that say nothing of what machines are like.
-var withoutRevision = []string{"replicas", "approval", "backup", "powerState"}
+var withoutRevision = []string{"replicas", "approval", "backup", "powerState", "etcdMaintenance"}
 
 // Revision names what a group's object wants its machines to be, and how they become that: a hash of its spec, but for the number of
-// machines, whether they run, whether an approval is needed, and backups. What a spec names, such as templates, is named again when it
-// changes. With it is hashed which machines people asked to be replaced: who may ask need not be allowed to approve.
+// machines, whether they run, whether an approval is needed, backups, and how etcd is tended. What a spec names, such as templates, is
+// named again when it changes. With it is hashed which machines people asked to be replaced: who may ask need not be allowed to approve.
 func Revision(object Object) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

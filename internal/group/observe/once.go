@@ -264,7 +264,10 @@ func (o matching) askTwice(ctx context.Context, quorum Surveyor, first, second D
 }
 
 // addSurveyOnce adds what etcd's members said.
-func (t once) addSurveyOnce(survey etcd.Survey) { t.AddEtcd(survey, &MemberTimes{}, time.Now()) }
+func (t once) addSurveyOnce(survey etcd.Survey) {
+	t.AddEtcd(survey, &MemberTimes{}, time.Now())
+	addSpace(t.View, survey, &Space{}, time.Now())
+}
 
 // connection is the way to the managed cluster of one who looks once. It watches nothing. config is nil where none is known. direct:
 // machines are reached by their addresses where these answer.

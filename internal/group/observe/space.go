@@ -4,7 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/cluster/machine"
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
@@ -15,7 +19,7 @@ const (
 	revisionEvery = 15 * time.Second
 )
 
-// Space is what is kept to end the alarm NOSPACE. What is lost is only done once more. The zero value is ready for use.
+// Space is what is kept to tend etcd's members. What is lost is only done once more. The zero value is ready for use.
 type Space struct {
 	// revisions are those that etcd had, the oldest first.
 	revisions []revisionAt
@@ -25,6 +29,8 @@ type Space struct {
 	defragmented map[uint64]time.Time
 	// quota is that of members that do not tell theirs, as 3.5 does not: the most that one took as it raised the alarm. 0: none does.
 	quota int64
+	// disarmed is when an alarm was last ended, and leaderMoved when the leader was last moved.
+	disarmed, leaderMoved time.Time
 }
 
 type revisionAt struct {
@@ -32,8 +38,14 @@ type revisionAt struct {
 	at       time.Time
 }
 
-// Compacted notes that etcd was compacted, Defragmented that a member was defragmented.
+// Compacted notes that etcd was compacted.
 func (s *Space) Compacted(revision int64, at time.Time) { s.compacted = revisionAt{revision, at} }
+
+// Disarmed notes that an alarm was ended.
+func (s *Space) Disarmed(at time.Time) { s.disarmed = at }
+
+// LeaderMoved notes that another member leads.
+func (s *Space) LeaderMoved(at time.Time) { s.leaderMoved = at }
 
 // Defragmented notes that a member was.
 func (s *Space) Defragmented(id uint64, at time.Time) {
@@ -84,16 +96,46 @@ func (s *Space) older(now time.Time) int {
 	return found
 }
 
-// addSpace adds how full etcd is, while a member raises NOSPACE.
-func addSpace(o *View, survey etcd.Survey, s *Space, now time.Time) {
-	if !slices.ContainsFunc(survey.Members, func(m etcd.Member) bool { return slices.Contains(m.Alarms, plan.NoSpace) }) {
+// Defragmentation returns when members are defragmented although no alarm is active, with the defaults.
+func Defragmentation(given controlplanev1.EtcdMaintenanceSpec) plan.Defragmentation {
+	d := given.Defragment
+	if d == nil {
+		return plan.Defragmentation{}
+	}
+	wanted := plan.Defragmentation{FreePercent: int(ptr.Deref(d.FreePercent, controlplanev1.DefaultFreePercent)),
+		MinSize: controlplanev1.DefaultMinSize, Single: d.OnlyMember == controlplanev1.OnlyMemberDefragment}
+	if d.MinSize != nil {
+		wanted.MinSize = d.MinSize.Value()
+	}
+	return wanted
+}
+
+// addRequests adds what a person asked to be done about etcd's members. What cannot be read asks for nothing: admission refused it.
+func addRequests(o *View, s *Space) {
+	if !o.Facts.Etcd.Ours() {
 		return
 	}
 	facts := &o.Facts.Etcd
-	if i := s.older(now); i >= 0 {
+	facts.Requests, _ = machine.ParseRequests(o.Object.GetAnnotations()[controlplanev1.EtcdRequestsAnnotation])
+	if facts.Requests != (plan.Requests{}) {
+		facts.Disarmed, facts.LeaderMoved = s.disarmed, s.leaderMoved
+	}
+}
+
+// addSpace adds how full etcd is, while a member raises NOSPACE, or a defragmentation is wanted.
+func addSpace(o *View, survey etcd.Survey, s *Space, now time.Time) {
+	addRequests(o, s)
+	facts := &o.Facts.Etcd
+	full := slices.ContainsFunc(survey.Members, func(m etcd.Member) bool { return slices.Contains(m.Alarms, plan.NoSpace) })
+	if !full && facts.Requests.Defragment.IsZero() && o.Facts.Policy.Defragment.FreePercent == 0 {
+		return
+	}
+	if i := s.older(now); i >= 0 && full {
 		facts.CompactTo = s.revisions[i].revision
 	}
-	facts.Compacted, facts.CompactedAt = s.compacted.revision, s.compacted.at
+	if full {
+		facts.Compacted, facts.CompactedAt = s.compacted.revision, s.compacted.at
+	}
 	for _, m := range survey.Members {
 		for i := range facts.Members {
 			if e := &facts.Members[i]; e.ID == etcd.FormatID(m.ID) {

@@ -1,9 +1,15 @@
 package observe
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/etcd"
 	"github.com/quorate/quorate/internal/core/plan"
 )
@@ -57,5 +63,63 @@ func TestSpaceOf(t *testing.T) {
 	s.note(survey(7, 60, "NOSPACE"), at(661))
 	if got := facts(at(661), survey(7, 60, "NOSPACE")).Members[0].Quota; got != 60 {
 		t.Errorf("after the alarm had ended the quota is %d, want 60", got)
+	}
+}
+
+// TestRequestsOf: what a person asked for is told with what was done about it, and the sizes while a defragmentation is asked for or
+// wanted. What cannot be read, and members that are not Quorate's, are asked for nothing.
+func TestRequestsOf(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	survey := etcd.Survey{Members: []etcd.Member{{ID: 1, Revision: 5, Size: 60, InUse: 30, Quota: 500}}}
+	s := Space{}
+	s.note(survey, at.Add(-time.Hour))
+	s.Disarmed(at)
+	s.LeaderMoved(at.Add(1))
+	s.Defragmented(1, at.Add(2))
+	s.Compacted(4, at)
+	facts := func(value string, owner plan.EtcdOwner, percent int) plan.Etcd {
+		view := &View{Object: &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{controlplanev1.EtcdRequestsAnnotation: value}}}}
+		view.Facts.Policy.Defragment.FreePercent = percent
+		view.Facts.Etcd = plan.Etcd{Owner: owner, Members: []plan.Member{{ID: "1"}}}
+		addSpace(view, survey, &s, at)
+		return view.Facts.Etcd
+	}
+	none := plan.Etcd{Owner: plan.EtcdOurs, Members: []plan.Member{{ID: "1"}}}
+	sized := []plan.Member{{ID: "1", Size: 60, InUse: 30, Quota: 500, Defragmented: at.Add(2)}}
+	for name, test := range map[string]struct{ got, want plan.Etcd }{
+		"nothing is asked": {facts("", plan.EtcdOurs, 0), none},
+		"unreadable":       {facts("defragment", plan.EtcdOurs, 0), none},
+		"another leader": {facts("move-leader/a=2026-01-01T00:00:00Z", plan.EtcdOurs, 0), plan.Etcd{Owner: plan.EtcdOurs,
+			Members: none.Members, Requests: plan.Requests{MoveLeader: at, Lead: "a"}, Disarmed: at, LeaderMoved: at.Add(1)}},
+		"a defragmentation": {facts("defragment=2026-01-01T00:00:00Z", plan.EtcdOurs, 0), plan.Etcd{Owner: plan.EtcdOurs,
+			Members: sized, Requests: plan.Requests{Defragment: at}, Disarmed: at, LeaderMoved: at.Add(1)}},
+		"the spec wants it": {facts("", plan.EtcdOurs, 45), plan.Etcd{Owner: plan.EtcdOurs, Members: sized}},
+		"an operator's": {facts("disarm=2026-01-01T00:00:00Z", plan.EtcdOperator, 0),
+			plan.Etcd{Owner: plan.EtcdOperator, Members: none.Members}},
+	} {
+		if !reflect.DeepEqual(test.got, test.want) {
+			t.Errorf("%s:\n%+v, want\n%+v", name, test.got, test.want)
+		}
+	}
+}
+
+// TestDefragmentation: without the field nothing is wanted; {} has the defaults.
+func TestDefragmentation(t *testing.T) {
+	size := resource.MustParse("1Gi")
+	for name, test := range map[string]struct {
+		given *controlplanev1.DefragmentSpec
+		want  plan.Defragmentation
+	}{
+		"none":     {nil, plan.Defragmentation{}},
+		"defaults": {&controlplanev1.DefragmentSpec{}, plan.Defragmentation{FreePercent: 45, MinSize: 100 << 20}},
+		"all": {&controlplanev1.DefragmentSpec{FreePercent: ptr.To[int32](20), MinSize: &size, OnlyMember: controlplanev1.OnlyMemberDefragment},
+			plan.Defragmentation{FreePercent: 20, MinSize: 1 << 30, Single: true}},
+		"kept": {&controlplanev1.DefragmentSpec{OnlyMember: controlplanev1.OnlyMemberKeep},
+			plan.Defragmentation{FreePercent: 45, MinSize: 100 << 20}},
+	} {
+		if got := Defragmentation(controlplanev1.EtcdMaintenanceSpec{Defragment: test.given}); got != test.want {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -74,6 +74,7 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 			MaxReplacements: observe.MaxReplacements(e.Spec.Approval),
 			Repair:          observe.RepairLimits(upstream.KubeadmControlPlaneRemediationSpec(e.Spec.Remediation)),
 			EtcdOnly:        true,
+			Defragment:      observe.Defragmentation(e.Spec.EtcdMaintenance),
 		},
 		Backup:      e.Spec.Backup,
 		Etcd:        plan.EtcdOurs,

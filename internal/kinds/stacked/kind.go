@@ -95,6 +95,7 @@ func (*Kind) Spec(object observe.Object) observe.Spec {
 			MaxReplacements: observe.MaxReplacements(kcp.Spec.Approval),
 			Repair:          observe.RepairLimits(kcp.Spec.Remediation),
 			InPlace:         observe.InPlace(kcp.Spec.InPlace.Policy),
+			Defragment:      observe.Defragmentation(kcp.Spec.EtcdMaintenance),
 		},
 		Backup:      kcp.Spec.Backup,
 		Hibernate:   kcp.Spec.PowerState == controlplanev1.PowerHibernated,

@@ -24,7 +24,10 @@ import (
 //	the machines), serial (no learners), eager (machines are made ahead), call=DURATION (kubeadm's limit for etcd), max=N, last=N,
 //	begun=NAME, workers=A,B, api+ (it answers all the same), failing=AGO (since when it has not served; failing-: it is not known),
 //	silent=AGO (since when nothing has answered), compact=N (a revision of a minute ago), compacted=N@AGO (that of the last
-//	compaction), infra- init- endpoint- template- api- etcd- split- (each is missing),
+//	compaction), tidy=45 (members with that percentage free, and 50 MiB, are defragmented) tidy1 (a single one too),
+//	wishes=defragment@AGO,disarm@AGO,2@AGO (what a person asked for, and how long ago; a number is the machine to lead),
+//	did=AGO,AGO (when an alarm was ended, and the leader moved), stray=NOSPACE (the alarm of a member that is gone),
+//	infra- init- endpoint- template- api- etcd- split- (each is missing),
 //	certs-=ca,sa, adopt=A,B (machines without an owner) alien=A,B (they have one), unseen (whether it was ever initialised is not known),
 //	refused=REASON (the spec cannot be carried out) unmakeable=REASON (nor can machines be made), repairing (a machine was given up),
 //	recovery=1,2 (a seed is to be restored, and these machines are given up), then seedless, unagreed (nobody approved it), approved=DURATION
@@ -200,6 +203,8 @@ func wordsOfPower(o *plan.Observed, value string) map[string]func() {
 func wordsOfPolicy(o *plan.Observed, value string, number int) map[string]func() {
 	return map[string]func(){
 		"limit":    func() { o.Policy.MaxReplacements = number },
+		"tidy":     func() { o.Policy.Defragment = plan.Defragmentation{FreePercent: number, MinSize: 50 << 20} },
+		"tidy1":    func() { o.Policy.Defragment.Single = true },
 		"gate":     func() { o.Policy.MaxBackupAge, _ = time.ParseDuration(value) },
 		"single":   func() { o.Policy.BackupBeforeSingle = true },
 		"etcdonly": func() { o.Policy.EtcdOnly, o.Cluster.Endpoint = true, "" },
@@ -238,6 +243,12 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 			o.Etcd.Compacted, _ = strconv.ParseInt(revision, 10, 64)
 			o.Etcd.CompactedAt = ago(cmp.Or(since, "1h"))
 		},
+		"wishes": func() { o.Etcd.Requests = parseRequests(value) },
+		"did": func() {
+			disarmed, moved, _ := strings.Cut(value, ",")
+			o.Etcd.Disarmed, o.Etcd.LeaderMoved = ago(disarmed), ago(moved)
+		},
+		"stray":   func() { o.Etcd.StrayAlarms = []string{"the alarm " + value + " of member 7 is still active"} },
 		"slots":   func() { o.Etcd.MaxLearners = number },
 		"nodes":   func() { o.Cluster.Names = strings.Split(value, ",") },
 		"workers": func() { o.Workers = strings.Split(value, ",") },
@@ -290,26 +301,6 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 func ago(text string) time.Time {
 	before, _ := time.ParseDuration(text)
 	return now.Add(-before)
-}
-
-// parseReplaced reads machines, and how long ago each was replaced: 2@3h,3@1h.
-func parseReplaced(text string) []plan.Replacement {
-	var list []plan.Replacement
-	for _, one := range strings.Split(text, ",") {
-		number, ago, _ := strings.Cut(one, "@")
-		before, _ := time.ParseDuration(ago)
-		list = append(list, plan.Replacement{Machine: "cp-" + number, At: now.Add(-before)})
-	}
-	return list
-}
-
-// parseClosed reads in what time changes may begin; empty: at none.
-func parseClosed(value string) plan.Window {
-	c := plan.Window{Closed: "it is outside of spec.approval.windows"}
-	if in, err := time.ParseDuration(value); err == nil {
-		c.Opens = now.Add(in)
-	}
-	return c
 }
 
 // parseRemains reads what can be recovered from, separated by commas. The words are: s1 a survivor of revision 100 on machine 1, s1/2 the
