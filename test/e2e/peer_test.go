@@ -23,8 +23,9 @@ func peer(t *testing.T, e *environment) {
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	e.quorate(t, "kubeconfig", "--management", "--write", kubeconfig)
-	args := []string{"test", "-tags", "e2e", ".", "-count", "1", "-v", "-timeout", "180m", "-args", "-ginkgo.show-node-events=false",
-		"-ginkgo.no-color"}
+	// Without a time of its own Ginkgo ends the specs after an hour.
+	args := []string{"test", "-tags", "e2e", ".", "-count", "1", "-v", "-timeout", "180m", "-args", "-ginkgo.timeout=170m",
+		"-ginkgo.show-node-events=false", "-ginkgo.no-color"}
 	if focus := os.Getenv("QUORATE_PEER_FOCUS"); focus != "" {
 		args = append(args, "-ginkgo.focus", focus)
 	}
