@@ -45,9 +45,9 @@ const BetweenMembers = 30 * time.Second
 // tending is the state of a group whose members are tended.
 type tending struct{ *state }
 
-// isAsked reports whether a request counts now.
+// isAsked reports whether a request counts now. One of the time zero was never made, and is too old.
 func (s tending) isAsked(at time.Time) bool {
-	return !at.IsZero() && !s.Now.Before(at) && s.Now.Before(at.Add(requestLasts))
+	return !s.Now.Before(at) && s.Now.Before(at.Add(requestLasts))
 }
 
 // carryOutRequests does what a person asked for that may be needed while something is wrong: it moves the leader, and relieves etcd of

@@ -45,9 +45,9 @@ func (w spacious) isFull(m *member) bool {
 
 // measure adds how much space the data of members take, while one raises NOSPACE, or a defragmentation is wanted.
 func (w spacious) measure(o *plan.Observed) {
-	tidier{w.World}.add(o)
+	tidier(w).add(o)
 	full := slices.ContainsFunc(o.Etcd.Members, func(e plan.Member) bool { return slices.Contains(e.Alarms, "NOSPACE") })
-	if !full && !(tidier{w.World}).isWanted() {
+	if !full && !tidier(w).isWanted() {
 		return
 	}
 	if full {
@@ -60,7 +60,7 @@ func (w spacious) measure(o *plan.Observed) {
 		if !m.running || !w.isAsked(m) || m.host.number%5 == 0 {
 			continue
 		}
-		e.Size, e.InUse = tidier{w.World}.sizes(m)
+		e.Size, e.InUse = tidier(w).size(m), 30<<20
 		e.Quota, e.Defragmented = 100<<20, w.space.defragmented[m.id]
 		if w.isFull(m) {
 			e.Size, e.InUse = 95<<20, 94<<20 // etcd does not count what a compaction frees before further writes
@@ -102,7 +102,7 @@ func (w spacious) do(s plan.Step) error {
 		if w.space.full[m] {
 			delete(w.space.full, m)
 		}
-		tidier{w.World}.defragmented(m)
+		tidier(w).defragmented(m)
 	default:
 		w.space.disarmed = w.now
 		w.lasting = slices.DeleteFunc(w.lasting, func(l lasting) bool {
@@ -115,33 +115,39 @@ func (w spacious) do(s plan.Step) error {
 
 // judge holds a step about space against the truth.
 func (w spacious) judge(s plan.Step, fresh bool) {
-	if !fresh || s.Verb != plan.Compact && s.Verb != plan.Defragment && s.Verb != plan.Disarm {
+	if !fresh {
 		return
 	}
-	m := w.memberByID(s.Member)
-	if s.Verb == plan.Defragment && !w.isAlarmed() {
-		if m != nil {
-			tidier{w.World}.judge(s, m)
+	switch s.Verb {
+	case plan.Compact, plan.Disarm:
+		w.judgeRelief(s)
+	case plan.Defragment:
+		switch m := w.memberByID(s.Member); {
+		case m == nil:
+		case !w.isAlarmed():
+			tidier(w).judge(s, m)
+		case !m.learner:
+			w.judgeDefragment(s, m)
 		}
-		return
 	}
+}
+
+// judgeRelief: an alarm is active, and is ended when no member is full.
+func (w spacious) judgeRelief(s plan.Step) {
 	if !w.isAlarmed() {
 		w.blame("%s, and no member raises an alarm", s)
 	}
 	full := func(m *member) bool { return w.isFull(m) && w.isAsked(m) }
-	asked := tidier{w.World}.isAsked(w.tidy.asked.Disarm)
+	asked := tidier(w).isAsked(w.tidy.asked.Disarm)
 	if s.Verb == plan.Disarm && slices.ContainsFunc(w.members, full) && !w.blinded && !asked {
 		w.blame("%s, and a member has no space", s)
-	}
-	if s.Verb == plan.Defragment && m != nil && !m.learner {
-		w.judgeDefragment(s, m)
 	}
 }
 
 // judgeDefragment: a full voter does not answer for a while.
 func (w spacious) judgeDefragment(s plan.Step, m *member) {
 	running, all := w.voters()
-	asked := tidier{w.World}.isAsked(w.tidy.asked.Defragment)
+	asked := tidier(w).isAsked(w.tidy.asked.Defragment)
 	switch {
 	case !w.isFull(m) && (!asked || w.tidy.tight[m]):
 		w.blame("%s, whose data do not fill the quota", s)

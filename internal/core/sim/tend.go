@@ -105,15 +105,15 @@ func (w tidier) add(o *plan.Observed) {
 	}
 }
 
-// sizes are what the data of a member take and need that do not fill its quota.
-func (w tidier) sizes(m *member) (size, inUse int64) {
+// size is what the data of a member take that do not fill its quota. They need 30 MiB.
+func (w tidier) size(m *member) int64 {
 	switch {
 	case w.tidy.loose[m]:
-		return 60 << 20, 30 << 20
+		return 60 << 20
 	case w.tidy.tight[m]:
-		return 30 << 20, 30 << 20
+		return 30 << 20
 	}
-	return 40 << 20, 30 << 20
+	return 40 << 20
 }
 
 // defragmented lets a member have what it needs. In some worlds it stands still for a while, if the others are enough without it.
@@ -136,28 +136,39 @@ func (w tidier) isBusy(h *host) bool {
 
 // judge holds a defragmentation without an alarm against the truth.
 func (w tidier) judge(s plan.Step, m *member) {
-	running, all := w.voters()
-	asked := w.isAsked(w.tidy.asked.Defragment)
 	for other, until := range w.tidy.busy {
 		if other != m && w.now.Before(until) && !other.removed {
 			w.blame("%s, and that of %s is defragmented at the same time", s, other.host.name)
 		}
 	}
-	switch {
-	case w.blinded || !w.isSeen():
-	case !asked && w.setup.Tidy.Percent == 0:
-		w.blame("%s, which nobody asked for", s)
-	case !asked && !w.tidy.loose[m], w.tidy.tight[m]:
+	if w.blinded || !w.isSeen() {
+		return
+	}
+	if !w.isAsked(w.tidy.asked.Defragment) {
+		w.judgeOfSpec(s, m)
+	}
+	switch running, all := w.voters(); {
+	case w.tidy.tight[m]:
 		w.blame("%s, whose data need what they take", s)
 	case all > 1 && m == w.leader:
 		w.blame("%s, which leads", s)
 	case running < all:
 		w.blame("%s, and %d of %d voters run", s, running, all)
-	case !asked && all == 2, !asked && all == 1 && !w.setup.Tidy.Single:
-		w.blame("%s, and none of %d voters can be spared", s, all)
-	case !asked && (windowed{w.World}).isClosed():
-		w.blame("%s, outside of the windows", s)
 	case w.count(w.isBusy) > 0:
 		w.blame("%s, and a machine comes, goes or is updated", s)
+	}
+}
+
+// judgeOfSpec: the spec wants a defragmentation that no person asked for, now, and the voter can be spared.
+func (w tidier) judgeOfSpec(s plan.Step, m *member) {
+	switch _, all := w.voters(); {
+	case w.setup.Tidy.Percent == 0:
+		w.blame("%s, which nobody asked for", s)
+	case !w.tidy.loose[m]:
+		w.blame("%s, whose data need what they take", s)
+	case all == 2, all == 1 && !w.setup.Tidy.Single:
+		w.blame("%s, and none of %d voters can be spared", s, all)
+	case windowed(w).isClosed():
+		w.blame("%s, outside of the windows", s)
 	}
 }

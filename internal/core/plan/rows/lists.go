@@ -23,6 +23,12 @@ func parseRequests(text string) plan.Requests {
 	return r
 }
 
+// parseDone reads how long ago an alarm was ended, and the leader moved: 3m,3m.
+func parseDone(text string) (disarmed, moved time.Time) {
+	first, second, _ := strings.Cut(text, ",")
+	return ago(first), ago(second)
+}
+
 // parseReplaced reads machines, and how long ago each was replaced: 2@3h,3@1h.
 func parseReplaced(text string) []plan.Replacement {
 	var list []plan.Replacement

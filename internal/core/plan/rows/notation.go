@@ -243,11 +243,8 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 			o.Etcd.Compacted, _ = strconv.ParseInt(revision, 10, 64)
 			o.Etcd.CompactedAt = ago(cmp.Or(since, "1h"))
 		},
-		"wishes": func() { o.Etcd.Requests = parseRequests(value) },
-		"did": func() {
-			disarmed, moved, _ := strings.Cut(value, ",")
-			o.Etcd.Disarmed, o.Etcd.LeaderMoved = ago(disarmed), ago(moved)
-		},
+		"wishes":  func() { o.Etcd.Requests = parseRequests(value) },
+		"did":     func() { o.Etcd.Disarmed, o.Etcd.LeaderMoved = parseDone(value) },
 		"stray":   func() { o.Etcd.StrayAlarms = []string{"the alarm " + value + " of member 7 is still active"} },
 		"slots":   func() { o.Etcd.MaxLearners = number },
 		"nodes":   func() { o.Cluster.Names = strings.Split(value, ",") },
