@@ -29,7 +29,7 @@ type DefragmentSpec struct {
 	FreePercent *int32 `json:"freePercent,omitempty"`
 	// minSize is how much space a member's data take at least. Defaults to 100Mi.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).sign() >= 0",messageExpression="'minSize is ' + string(self) + ': it must not be less than 0'"
+	// +kubebuilder:validation:XValidation:rule="!quantity(string(self)).isLessThan(quantity('0'))",messageExpression="'minSize is ' + string(self) + ': it must not be less than 0'"
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 	// onlyMember reports whether a member that is the only one is defragmented too. Nothing answers meanwhile. Defaults to Keep.
 	// +optional
