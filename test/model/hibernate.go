@@ -8,7 +8,7 @@ import (
 )
 
 // A hibernation: a person wants that no machine runs, and changes that, whenever and as often as that person likes. What keeps workers
-// wants none then, a backup is taken once they are gone, and the machines go. To run again a recovery by that backup is asked for.
+// wants none then, a backup is taken once they are gone, and the machines go. To run again the group requests a recovery by that backup.
 
 // power is whether the machines are to run, and how far the hibernation is.
 type power uint8
@@ -18,7 +18,7 @@ const (
 	wanting                    // what keeps workers wants some
 	working                    // there are some
 	onWay                      // that it is to hibernate is noted
-	required                   // and since its workers are gone a backup is asked for
+	required                   // and since its workers are gone the group needs a backup
 	fetched                    // of which there is a verified one
 	letGo                      // that is noted, and machines go, or are gone
 	woken                      // it serves from that backup

@@ -1,4 +1,4 @@
-// Command soak judges histories again that a run of `make soak` or `make e2e RUN=soak-short` kept, and writes the report anew: for a judge
+// Command soak judges histories again that a run of `make soak` or `make e2e RUN=soak-short` kept, and writes the report again: for a judge
 // that became stricter, or a history from elsewhere.
 //
 //	go run ./test/soak -out dist/soak dist/soak/seed-1-cluster-1.jsonl

@@ -50,7 +50,7 @@ type CertificateStatus struct {
 	Date metav1.Time `json:"date,omitempty,omitzero"`
 
 	// renewedBy is what renews the certificate before it expires. UpdateInPlace is an upgrade of its machine in place, and Replacement a new
-	// machine. Manager is Quorate's manager, and Nobody leaves it to a person.
+	// machine. Manager is Quorate's manager. With the value Nobody it is left to a person.
 	// +required
 	// +kubebuilder:validation:Enum=UpdateInPlace;Replacement;Manager;Nobody
 	RenewedBy string `json:"renewedBy,omitempty"`

@@ -12,10 +12,10 @@ const (
 //
 // +kubebuilder:validation:MinProperties=1
 type EtcdMaintenanceSpec struct {
-	// defragment has members give back the space that their data do not need: one after the other, the leader last after it has handed over,
-	// only while all machines are healthy, nothing else is under way, a voter can be spared and a window of approval is open. A member does
-	// not answer meanwhile, for about ten seconds per gigabyte. Defaults to none: members are defragmented when etcd raises NOSPACE, or a
-	// person asks for it. {} has the defaults of its fields.
+	// defragment has members give back the space that their data do not need, one after the other, the leader last after it has handed over.
+	// It happens only while all machines are healthy, nothing else is under way, a voter can be spared and a window of approval is open. A
+	// member does not answer meanwhile. Defaults to none: members are defragmented when etcd raises NOSPACE, or a person requests it. {} has
+	// the defaults of its fields.
 	// +optional
 	Defragment *DefragmentSpec `json:"defragment,omitempty"`
 }

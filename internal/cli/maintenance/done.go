@@ -54,7 +54,7 @@ func (s *shrinking) left(e Etcd) string {
 // label names a member by its machine, its name or its ID.
 func label(m Member) string { return cmp.Or(m.Machine, m.Name, m.ID) }
 
-// alarms says who raises NOSPACE; empty: nobody.
+// alarms says which members raise NOSPACE; empty: none does.
 func alarms(e Etcd) string {
 	var raised []string
 	for _, m := range e.Members {

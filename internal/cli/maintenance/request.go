@@ -26,7 +26,7 @@ import (
 
 // request is what a command asks the manager for.
 type request struct {
-	// asks sets what is asked for.
+	// asks sets what the person wants.
 	asks func(r *plan.Requests, at time.Time)
 	// question is what a person is asked, and verb the step that does it.
 	question string
@@ -56,7 +56,7 @@ const manager = "quorate-etcd"
 func (a *app) defragmentCommand() *cobra.Command {
 	return a.requestCommand("defragment", "Have members give back the space that their data do not need",
 		`Show what a defragmentation will do, ask, and request it from the manager. The manager defragments each member with a megabyte and a
-twentieth of its size to give back: one after the other, the leader last after a hand-over, and only when all else is done and healthy. A
+twentieth of its size to give back, one after the other. The leader is last, after a hand-over, and all else must be done and healthy. A
 member does not answer meanwhile. With one member or two the API is not available meanwhile. Windows of spec.approval do not hold it back.`,
 		func(Etcd) (request, error) {
 			return request{
@@ -220,7 +220,7 @@ func (a *app) planOf(ctx context.Context, c client.Client, key client.ObjectKey,
 	return plans[i], nil
 }
 
-// write changes what is asked for in the annotation. What others write meanwhile stays.
+// write changes the requests in the annotation. What others write meanwhile stays.
 func (s store) write(ctx context.Context, c client.Client, change func(*plan.Requests)) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		object := &metav1.PartialObjectMetadata{}

@@ -81,9 +81,9 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show the members of a cluster's etcd: leader, lag, space and alarms",
-		Long: `Show the members of a cluster's etcd: which one leads, how far each is behind, how much space its data take, how much of it
-a defragmentation would give back (FREE), how full its quota is, active alarms, and how long it took to answer. Each member is asked
-by itself, without a quorum. Members that cannot be asked are listed with the reason.`,
+		Long: `Show the members of a cluster's etcd: which one leads, how far each is behind, and how much space its data take. FREE is what a
+defragmentation would give back of that. Shown are also how full the quota is, active alarms, and how long an answer took. The command asks
+each member by itself, without a quorum. Members that cannot be asked are listed with the reason.`,
 		Example: `  quorate etcd status demo
   quorate etcd status demo -o json | jq '.etcds[].members[] | select(.leader)'
   quorate etcd status demo --context management             # in a management cluster of your own`,

@@ -18,8 +18,8 @@ const (
 	compactPause = time.Minute
 )
 
-// relieveSpace ends the alarm NOSPACE without a person: members give back what their data do not need, the leader last; where that is
-// not enough, what was overwritten is dropped; when all have space again, the alarm is ended. One step at a time.
+// relieveSpace ends the alarm NOSPACE without a person. Members give back what their data do not need, the leader last. Where that is
+// not enough, what was overwritten is dropped. When all have space again, the alarm is ended. One step at a time.
 func relieveSpace(of *state) opinion {
 	s := filled{of}
 	raised := slices.IndexFunc(s.Etcd.Members, func(m Member) bool { return slices.Contains(m.Alarms, NoSpace) })
@@ -93,8 +93,8 @@ func (s filled) sparse(members []*Member) *Member {
 	return last
 }
 
-// isSparse: the data of a member do not need a fifth of the space that they take, and it was not defragmented a moment ago; or it was not
-// since the last compaction: etcd counts what that freed only after further writes, which it does not take.
+// isSparse: the data of a member do not need a fifth of the space that they take, and it was not defragmented a moment ago. Or it was not
+// since the last compaction. What that freed etcd counts only after further writes, which it does not take.
 func (s filled) isSparse(m *Member) bool {
 	return m.InUse/4 <= m.Size/5 && !s.Now.Before(m.Defragmented.Add(defragmentPause)) || m.Defragmented.Before(s.Etcd.CompactedAt)
 }

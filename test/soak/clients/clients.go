@@ -38,10 +38,10 @@ const (
 	generation = time.Minute
 )
 
-// requestTimeout ends a request that nobody answers.
+// requestTimeout ends a request without an answer.
 const requestTimeout = 5 * time.Second
 
-// The namespaces of what is written. Objects that are only created are apart: nobody lists them before the end.
+// The namespaces of what is written. Objects that are only created are apart: no client lists them before the end.
 const (
 	swapped = "soak"
 	created = "soak-created"

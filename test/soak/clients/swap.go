@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/test/soak/history"
 )
 
-// swap reads an object and writes it if nobody else has meanwhile, again and again.
+// swap reads an object and writes it if no other client has meanwhile, again and again.
 func (l *Load) swap(ctx context.Context, name string, c kubernetes.Interface) {
 	every(ctx, pause, func(n int) {
 		g := l.generationNow()
@@ -66,7 +66,7 @@ func (l *Load) read(ctx context.Context, name string, c kubernetes.Interface) {
 	})
 }
 
-// list reads all objects with names that begin so, and records them. It returns the revision of the list; 0: nobody answered.
+// list reads all objects with names that begin so, and records them. It returns the revision of the list; 0: no answer came.
 func (l *Load) list(name string, c kubernetes.Interface, namespace, prefix string, options metav1.ListOptions) int64 {
 	e := history.Entry{Kind: history.List, Client: name, Object: prefix, Begin: l.record.Now()}
 	ctx, cancel := context.WithTimeout(context.Background(), 4*requestTimeout)

@@ -16,7 +16,7 @@ import (
 // informer is the client whose watch is kept open for the whole run, like an informer's.
 const informer = "informer"
 
-// listAgain is how long the other watch lasts before it lists anew.
+// listAgain is how long the other watch lasts before it lists again.
 const listAgain = 25 * time.Second
 
 // patience is the time between two tries of a watch that was refused.

@@ -21,7 +21,7 @@ type Kind string
 const (
 	// Swap is a compare and swap: a write that is accepted only if the object has the revision Expected.
 	Swap Kind = "swap"
-	// Create makes an object that nobody changes or deletes later.
+	// Create makes an object that no client changes or deletes later.
 	Create Kind = "create"
 	// Get reads one object.
 	Get Kind = "get"
@@ -62,7 +62,7 @@ const (
 	Conflict Outcome = "conflict"
 	// Refused: the API server said that it did nothing.
 	Refused Outcome = "refused"
-	// Unknown: no answer came that says whether it was done.
+	// Unknown: no answer came, and it may be done or not.
 	Unknown Outcome = "unknown"
 )
 

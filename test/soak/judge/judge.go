@@ -1,9 +1,9 @@
-// Package judge decides from the history of a run of `make soak` whether the API of the cluster kept its promises: each object is
-// linearizable, watches miss nothing, a lease has one holder, what was acknowledged is there in the end, and all members of etcd hold the
-// same. It is a pure function of the history: it can judge a file again, and knows nothing of how the run was made.
+// Package judge decides from the history of a run of `make soak` whether the API of the cluster kept its promises. Each object is
+// linearizable, watches miss nothing, and a lease has one holder. In the end what was acknowledged is there, and all members of etcd hold
+// the same. The judge is a pure function of the history: it can judge a file again, and knows nothing of how the run was made.
 //
-// What nobody answered may have been done or not. Such a write counts as done from the moment at which somebody saw its value; one that
-// nobody ever saw cannot have mattered, because every write names the revision that its writer had seen.
+// What got no answer may have been done or not. Such a write counts as done from the moment at which a client saw its value. One that
+// no client ever saw cannot have mattered, because every write names the revision that its writer had seen.
 package judge
 
 import (
@@ -62,8 +62,8 @@ type Violation struct {
 
 // Verdict is what came of judging a history.
 type Verdict struct {
-	// Operations are those of clients that were judged, events of watches among them. Acknowledged are writes, and Unknown those of which
-	// nobody knows whether they were done.
+	// Operations are those of clients that were judged, events of watches among them. Acknowledged are writes, and Unknown those that
+	// may be done or not.
 	Operations   int `json:"operations"`
 	Acknowledged int `json:"acknowledged"`
 	Unknown      int `json:"unknown"`

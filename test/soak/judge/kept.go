@@ -8,7 +8,7 @@ import (
 	"github.com/quorate/quorate/test/soak/history"
 )
 
-// leases: nobody holds a lease while another one does.
+// leases: no client holds a lease while another one does.
 func (t *trial) leases() {
 	byLease := map[string][]history.Entry{}
 	for _, e := range t.all {

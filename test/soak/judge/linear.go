@@ -11,7 +11,7 @@ import (
 	"github.com/quorate/quorate/test/soak/history"
 )
 
-// state is what one object may be. A revision of 0 is that of an object that is not there; unknown is one that nobody has seen yet, and
+// state is what one object may be. A revision of 0 is that of an object that is not there; unknown is one that no client has seen yet, and
 // that is above floor.
 type state struct {
 	value    string
@@ -61,7 +61,7 @@ func read(s state, out answered) (bool, state) {
 	return s.above(out.revision) && (s.any || out.value == s.value), state{value: out.value, revision: out.revision}
 }
 
-// above reports whether a revision may be the one that nobody has seen yet.
+// above reports whether a revision may be the one that no client has seen yet.
 func (s state) above(revision int64) bool {
 	return revision > s.floor || s.any && revision == s.floor
 }
@@ -113,7 +113,7 @@ func (t *trial) operations() map[string][]porcupine.Operation {
 			if e.Outcome == history.Unknown {
 				at, ever := seen[e.Value]
 				if !ever {
-					continue // it was not done, or nobody noticed
+					continue // it was not done, or no client noticed
 				}
 				end = max(at, e.Begin)
 			}
