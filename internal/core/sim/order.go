@@ -116,8 +116,9 @@ func (w *World) judgeDue(d plan.Decision) {
 	if !w.isClear() {
 		return
 	}
-	removes := d.Step.Verb == plan.MoveLeader || d.Step.Verb == plan.RemoveMember || d.Step.Verb == plan.AddPlaceholder ||
-		d.Step.Verb == plan.ReleaseHook
+	// An etcd without space is relieved first: it takes no write until then.
+	removes := slices.Contains([]plan.Verb{plan.MoveLeader, plan.RemoveMember, plan.AddPlaceholder, plan.ReleaseHook, plan.Compact,
+		plan.Defragment, plan.Disarm}, d.Step.Verb)
 	if h := w.dueToGo(); h != nil && !removes {
 		w.blame("%s, and %s could go, which is being deleted", d, h.name)
 	}
