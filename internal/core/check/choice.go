@@ -18,7 +18,7 @@ func checkDropChoice(o plan.Observed, s plan.Step) error {
 		return err
 	}
 	c := o.Choices[at]
-	if slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return isForgettable(o, m) && isToForget(o, c, m) }) {
+	if slices.ContainsFunc(o.Machines, func(m plan.Machine) bool { return isReleased(m) && isToForget(o, c, m) }) {
 		return fmt.Errorf("the decision %s %s stands, and its Machine is there", c.Kind, c.Target)
 	}
 	o = withoutForgotten(o)

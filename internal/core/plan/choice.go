@@ -190,10 +190,12 @@ func (s choosing) isChosen(e *Member) bool {
 // stands says by what a decision is done, empty if it is not, and whether it is about the facts as they are.
 func (s choosing) stands(c Choice) (done string, stands bool) {
 	if c.Kind == ForgetMachine {
-		if createdAt(s.whole, c.Target).IsZero() {
+		at := slices.IndexFunc(s.whole.Machines, func(m Machine) bool { return m.Name == c.Target })
+		if at < 0 {
 			return "there is no such machine", false
 		}
-		return "", !s.has(c.Target) && c.Digest == ChoiceDigest(s.whole, c.Kind, c.Target)
+		// What is known of it may be lost for a while, and no rule forgets it until that is known again.
+		return "", s.whole.Machines[at].isReleased() && c.Digest == ChoiceDigest(s.whole, c.Kind, c.Target)
 	}
 	at := slices.IndexFunc(s.Etcd.Members, func(e Member) bool { return e.ID == c.Target })
 	if at < 0 {

@@ -37,6 +37,9 @@ func relieveSpace(of *state) opinion {
 		return s.defragment(m)
 	}
 	if len(full) == 0 {
+		if m := s.mayBeFull(); m != nil {
+			return pass("the data of %s take %s of %s, and whether it is well is not known", m.label(), size(m.Size), size(m.Quota))
+		}
 		return do(Step{Verb: Disarm}, "SpaceRelieved", "all members of etcd have space again, and %s raises %s",
 			s.Etcd.Members[raised].label(), NoSpace)
 	}
@@ -58,8 +61,25 @@ type filled struct{ *state }
 func (s filled) unmeasured() *Member {
 	for i := range s.Etcd.Members {
 		m := &s.Etcd.Members[i]
-		mayRaise := slices.Contains(m.Alarms, NoSpace) && m.Health != Unhealthy
-		if (m.isSound() || mayRaise) && m.Size <= 0 {
+		if (m.isSound() || m.mayLackSpace()) && m.Size <= 0 {
+			return m
+		}
+	}
+	return nil
+}
+
+// mayLackSpace: a member raises the alarm, and may live.
+func (m *Member) mayLackSpace() bool {
+	return slices.Contains(m.Alarms, NoSpace) && m.Health != Unhealthy
+}
+
+// isFull: the data of a member take nine tenths of their quota.
+func (m *Member) isFull() bool { return m.Size/9 >= m.Quota/10 }
+
+// mayBeFull is a member that raises the alarm and may live, and whose data take nine tenths of their quota; nil: there is none.
+func (s filled) mayBeFull() *Member {
+	for i := range s.Etcd.Members {
+		if m := &s.Etcd.Members[i]; m.mayLackSpace() && m.isFull() {
 			return m
 		}
 	}
@@ -70,7 +90,7 @@ func (s filled) unmeasured() *Member {
 func (s filled) full() []*Member {
 	var found []*Member
 	for i := range s.Etcd.Members {
-		if m := &s.Etcd.Members[i]; m.isSound() && m.Size/9 >= m.Quota/10 {
+		if m := &s.Etcd.Members[i]; m.isSound() && m.isFull() {
 			found = append(found, m)
 		}
 	}

@@ -169,8 +169,15 @@ func (s tending) fragmented(is func(*Member) bool) *Member {
 
 // isRequested: a person asked for a defragmentation, and the member has a twentieth and a megabyte to give back, and did not since.
 func (s tending) isRequested(m *Member) bool {
-	free, at := m.Size-m.InUse, s.Etcd.Requests.Defragment
-	return s.isAsked(at) && free >= leastFree && free >= m.Size/20 && m.Defragmented.Before(at)
+	at := s.Etcd.Requests.Defragment
+	return s.isAsked(at) && GivesBack(m.Size, m.InUse) && m.Defragmented.Before(at)
+}
+
+// GivesBack reports whether a defragmentation that a person asked for is worth it: data of so many bytes, of which so many are in use, give
+// back a twentieth, and a megabyte.
+func GivesBack(size, inUse int64) bool {
+	free := size - inUse
+	return free >= leastFree && free >= size/20
 }
 
 // isLoose: a member has as much to give back as the policy says, and its last defragmentation is long ago.

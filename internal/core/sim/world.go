@@ -82,7 +82,7 @@ type World struct {
 
 	wrong error // the first invariant that was broken
 	story *Story
-	see   func(plan.Observed) // is shown each look; nil: nobody is
+	see   func(plan.Observed) // gets each look; nil: nothing does
 }
 
 // look is what was observed, and of what.

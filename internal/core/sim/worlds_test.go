@@ -59,6 +59,8 @@ var failed = map[int64]string{
 	9970025081:       "the judge counted for how long a machine was hidden, and not for how long its voter had been silent before",
 	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an " +
 		"approval",
+	234810285801704: "an alarm was to be ended although the learner that raised it was full, and was not known to be well",
+	234810285805427: "a decision to forget a machine was taken away when what was noted of that machine was lost for a while",
 }
 
 // failedRecovered are the same of worlds that a person recovers.
@@ -76,6 +78,8 @@ var failedRecovered = map[int64]string{
 	1037131: "the judge knew of no machine that is broken whose etcd lost its disk before it came up",
 	2003941: "a person did not switch off a machine of before, which is not known any more, once the seed's etcd had taken its place",
 	2028974: "the same, of the machine that an older management cluster does not know",
+
+	34068087001438: "the judge wanted a member to be removed before an etcd that takes no write is relieved",
 }
 
 // failedUncommon are the same of worlds in which happens what seldom does.

@@ -1,6 +1,8 @@
 package rows
 
 import (
+	"cmp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,13 @@ func parseRequests(text string) plan.Requests {
 func parseDone(text string) (disarmed, moved time.Time) {
 	first, second, _ := strings.Cut(text, ",")
 	return ago(first), ago(second)
+}
+
+// parseCompacted reads to which revision etcd was compacted, and how long ago, an hour if that is not said: 69@59s.
+func parseCompacted(text string) (revision int64, at time.Time) {
+	number, since, _ := strings.Cut(text, "@")
+	revision, _ = strconv.ParseInt(number, 10, 64)
+	return revision, ago(cmp.Or(since, "1h"))
 }
 
 // parseReplaced reads machines, and how long ago each was replaced: 2@3h,3@1h.

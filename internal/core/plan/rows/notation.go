@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -234,23 +233,19 @@ func wordsOfPolicy(o *plan.Observed, value string, number int) map[string]func()
 // wordsOfCluster are those of the cluster, its etcd and what is beside the machines.
 func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func() {
 	return map[string]func(){
-		"operated": func() { o.Etcd = plan.Etcd{Owner: plan.EtcdOperator} },
-		"lowers":   func() { o.Etcd.Downgrade = "3." + value + ".0" },
-		"external": func() { o.Etcd = plan.Etcd{} },
-		"compact":  func() { o.Etcd.CompactTo = int64(number) },
-		"compacted": func() {
-			revision, since, _ := strings.Cut(value, "@")
-			o.Etcd.Compacted, _ = strconv.ParseInt(revision, 10, 64)
-			o.Etcd.CompactedAt = ago(cmp.Or(since, "1h"))
-		},
-		"wishes":  func() { o.Etcd.Requests = parseRequests(value) },
-		"did":     func() { o.Etcd.Disarmed, o.Etcd.LeaderMoved = parseDone(value) },
-		"stray":   func() { o.Etcd.StrayAlarms = []string{"the alarm " + value + " of member 7 is still active"} },
-		"slots":   func() { o.Etcd.MaxLearners = number },
-		"nodes":   func() { o.Cluster.Names = strings.Split(value, ",") },
-		"workers": func() { o.Workers = strings.Split(value, ",") },
-		"api+":    func() { o.Cluster.Reachable = true },
-		"adopt":   func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
+		"operated":  func() { o.Etcd = plan.Etcd{Owner: plan.EtcdOperator} },
+		"lowers":    func() { o.Etcd.Downgrade = "3." + value + ".0" },
+		"external":  func() { o.Etcd = plan.Etcd{} },
+		"compact":   func() { o.Etcd.CompactTo = int64(number) },
+		"compacted": func() { o.Etcd.Compacted, o.Etcd.CompactedAt = parseCompacted(value) },
+		"wishes":    func() { o.Etcd.Requests = parseRequests(value) },
+		"did":       func() { o.Etcd.Disarmed, o.Etcd.LeaderMoved = parseDone(value) },
+		"stray":     func() { o.Etcd.StrayAlarms = []string{"the alarm " + value + " of member 7 is still active"} },
+		"slots":     func() { o.Etcd.MaxLearners = number },
+		"nodes":     func() { o.Cluster.Names = strings.Split(value, ",") },
+		"workers":   func() { o.Workers = strings.Split(value, ",") },
+		"api+":      func() { o.Cluster.Reachable = true },
+		"adopt":     func() { o.Uncontrolled = append(o.Uncontrolled, strangers(value, "")...) },
 		"alien": func() {
 			o.Uncontrolled = append(o.Uncontrolled, strangers(value, "it is controlled by Other other")...)
 		},
