@@ -61,7 +61,7 @@ var account = []accountRow{
 	{row(`docs/operating.md: quorate report demo`), Runner{"RUN=dashboard", "with another cluster's name, and --to"}},
 	{row(`docs/backup.md: quorate backup .*`), Runner{"RUN=backup", "with another cluster's name"}},
 	{row(`docs/certificates.md: quorate certificates list.*`), Runner{"RUN=certificates", "with another cluster's name"}},
-	{row(`docs/upkeep.md: quorate etcd .*`), Runner{"RUN=etcd-full", "with another cluster's name, and without being asked"}},
+	{row(`docs/etcd-maintenance.md: quorate etcd .*`), Runner{"RUN=etcd-full", "with another cluster's name, and without being asked"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=.* make demo`), Runner{Makes, ""}},
 	{row(`docs/bundles.md: make bundle`), Runner{"RUN=bundle", "into a folder of the test's own, signed by its key"}},
 	{row(`docs/bundles.md: QUORATE_BUNDLE=https.* quorate up`), Runner{"RUN=bundle", "from a server of the test's own"}},

@@ -174,15 +174,7 @@ func groups(deep, quick bool, only int) []group {
 	}
 	switch {
 	case quick:
-		all = []group{
-			{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
-			{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
-			{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
-			{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, recovers: true},
-			{replicas: 1, surge: 1, acts: 2, whole: true, steady: true, hibernates: true},
-			{replicas: 1, surge: 1, whole: true, restores: true},
-			{replicas: 3, surge: 1, acts: 1, whole: true, restores: true, steady: true},
-		}
+		all = quickGroups()
 	case deep:
 		all = deepGroups()
 	}
@@ -193,6 +185,19 @@ func groups(deep, quick bool, only int) []group {
 		}
 	}
 	return chosen
+}
+
+// quickGroups are those that are explored for a sabotaged rule.
+func quickGroups() []group {
+	return []group{
+		{replicas: 1, surge: 1, faults: 1, stale: 1, acts: 1, strips: true},
+		{replicas: 3, surge: 1, faults: 1, acts: 1, strips: true, whole: true},
+		{replicas: 3, surge: 0, faults: 1, acts: 1, slow: true, whole: true},
+		{replicas: 1, surge: 1, faults: 1, acts: 1, whole: true, recovers: true},
+		{replicas: 1, surge: 1, acts: 2, whole: true, steady: true, hibernates: true},
+		{replicas: 1, surge: 1, whole: true, restores: true},
+		{replicas: 3, surge: 1, acts: 1, whole: true, restores: true, steady: true},
+	}
 }
 
 // deepGroups are those that are explored for hours.

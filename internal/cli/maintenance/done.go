@@ -10,13 +10,6 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// What a defragmentation that was asked for gives back at least: bytes, and this part of what the data take. The rule tend etcd has the
-// same.
-const (
-	leastFree     = 1 << 20
-	leastFreePart = 20
-)
-
 // shrinking follows a defragmentation of all members. A member is done when it has nothing to give back, or its data have become smaller.
 type shrinking struct {
 	size map[string]int64
@@ -38,7 +31,7 @@ func (s *shrinking) left(e Etcd) string {
 		if !seen {
 			s.size[m.ID] = m.Size
 		}
-		if free < leastFree || free < m.Size/leastFreePart || seen && m.Size < before {
+		if !plan.GivesBack(m.Size, m.InUse) || seen && m.Size < before {
 			s.done[m.ID] = true
 		}
 		if !s.done[m.ID] {

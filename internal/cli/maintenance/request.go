@@ -1,18 +1,12 @@
 package maintenance
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -155,7 +149,8 @@ func (a *app) request(ctx context.Context, c client.Client, key client.ObjectKey
 		return err
 	}
 	at := time.Now().Truncate(time.Second)
-	p, err := a.planOf(ctx, c, key, s, r, at)
+	asking := s.asking(func(asked *plan.Requests) { r.asks(asked, at) })
+	p, err := asking.Plan(ctx, a.Invocation, c, key, s.from.Object)
 	if err != nil {
 		return err
 	}
@@ -163,13 +158,10 @@ func (a *app) request(ctx context.Context, c client.Client, key client.ObjectKey
 	if !does(p, r.verb) {
 		show.Printf("\nThe manager has nothing to do for it, or does not do it while that is so; see quorate explain %s", key.Name)
 	}
-	if !f.yes {
-		show.Printf("\n%s Type yes to go on: ", r.question)
-		if answer, _ := bufio.NewReader(a.In).ReadString('\n'); strings.TrimSpace(answer) != "yes" {
-			return errNotAsked
-		}
+	if !f.yes && !a.Agrees(r.question) {
+		return errNotAsked
 	}
-	if err := s.write(ctx, c, func(asked *plan.Requests) { r.asks(asked, at) }); err != nil {
+	if err := asking.Write(ctx, c); err != nil {
 		return err
 	}
 	if f.noWait {
@@ -191,60 +183,17 @@ func does(p report.Plan, verb plan.Verb) bool {
 	return false
 }
 
-// planOf forecasts what the manager does once it is asked. Nothing is written.
-func (a *app) planOf(ctx context.Context, c client.Client, key client.ObjectKey, s store, r request, at time.Time) (report.Plan, error) {
-	asked, err := machine.ParseRequests(s.from.Object.GetAnnotations()[controlplanev1.EtcdRequestsAnnotation])
-	if err != nil {
-		return report.Plan{}, command.Usage(err)
-	}
-	r.asks(&asked, at)
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(s.of.Kind.Type().GroupVersionKind)
-	object.SetNamespace(s.of.Key.Namespace)
-	object.SetName(s.of.Key.Name)
-	change := command.Change{Object: object, Manager: manager, Patch: map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{controlplanev1.EtcdRequestsAnnotation: machine.FormatRequests(asked)}},
-	}}
-	if err := change.Try(ctx, c); err != nil {
-		return report.Plan{}, err
-	}
-	plans, err := facts.Plans(ctx, c, c.Scheme(), key, []*unstructured.Unstructured{change.Object})
-	if err != nil {
-		return report.Plan{}, err
-	}
-	a.SettlePlans(plans)
-	i := slices.IndexFunc(plans, func(p report.Plan) bool { return p.Group == facts.Title(s.of) })
-	if i < 0 {
-		return report.Plan{}, fmt.Errorf("%s is gone", facts.Title(s.of))
-	}
-	return plans[i], nil
-}
-
-// write changes the requests in the annotation. What others write meanwhile stays.
-func (s store) write(ctx context.Context, c client.Client, change func(*plan.Requests)) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(s.of.Kind.Type().GroupVersionKind)
-		if err := c.Get(ctx, s.of.Key, object); err != nil {
-			return err
-		}
-		asked, err := machine.ParseRequests(object.GetAnnotations()[controlplanev1.EtcdRequestsAnnotation])
+// asking is the annotation with the requests, changed.
+func (s store) asking(change func(*plan.Requests)) command.Annotation {
+	value := func(now string) (string, error) {
+		asked, err := machine.ParseRequests(now)
 		if err != nil {
-			return command.Usage(err)
+			return "", err
 		}
 		change(&asked)
-		before := object.DeepCopy()
-		if value := machine.FormatRequests(asked); value != "" {
-			metav1.SetMetaDataAnnotation(&object.ObjectMeta, controlplanev1.EtcdRequestsAnnotation, value)
-		} else {
-			delete(object.Annotations, controlplanev1.EtcdRequestsAnnotation)
-		}
-		return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(manager))
-	})
-	if err != nil {
-		return fmt.Errorf("changing the annotation %s of %s: %w", controlplanev1.EtcdRequestsAnnotation, facts.Title(s.of), err)
+		return machine.FormatRequests(asked), nil
 	}
-	return nil
+	return command.Annotation{Of: s.of, Name: controlplanev1.EtcdRequestsAnnotation, Manager: manager, Value: value}
 }
 
 // every is how often is asked how far the manager is.
@@ -266,7 +215,7 @@ func (a *app) await(ctx context.Context, c client.Client, s store, r request, at
 			return context.Cause(ctx)
 		case left == "":
 			show.Printf("done after %s", after())
-			return s.write(ctx, c, func(asked *plan.Requests) { withdraw(asked, r, at) })
+			return s.asking(func(asked *plan.Requests) { withdraw(asked, r, at) }).Write(ctx, c)
 		case left != said:
 			said = left
 			show.Printf("%8s  %s", after(), left)

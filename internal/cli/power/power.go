@@ -3,12 +3,10 @@
 package power
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,11 +124,8 @@ func (a *app) power(ctx context.Context, c client.Client, key client.ObjectKey, 
 	}
 	s := a.NewScreen()
 	s.Show(report.Plans(plans, false))
-	if !p.yes {
-		s.Printf("\nDo this? Type yes to go on: ")
-		if answer, _ := bufio.NewReader(a.In).ReadString('\n'); strings.TrimSpace(answer) != "yes" {
-			return errNotPowered
-		}
+	if !p.yes && !a.Agrees("Do this?") {
+		return errNotPowered
 	}
 	kcp := &controlplanev1.KubeadmControlPlane{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(of), kcp); err != nil {

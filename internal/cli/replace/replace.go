@@ -3,18 +3,13 @@
 package replace
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,7 +84,7 @@ func (a *app) replace(ctx context.Context, c client.Client, name string, f flags
 	if err := t.check(); err != nil {
 		return err
 	}
-	p, err := a.plan(ctx, c, t)
+	p, err := t.asking().Plan(ctx, a.Invocation, c, t.cluster, t.object)
 	if err != nil {
 		return err
 	}
@@ -98,13 +93,10 @@ func (a *app) replace(ctx context.Context, c client.Client, name string, f flags
 	if !replaces(p, t.machine.Name) {
 		s.Printf("\n%s is not replaced while that is so", t.machine.Name)
 	}
-	if !f.yes {
-		s.Printf("\nReplace %s? Type yes to go on: ", t.machine.Name)
-		if answer, _ := bufio.NewReader(a.In).ReadString('\n'); strings.TrimSpace(answer) != "yes" {
-			return errNotReplaced
-		}
+	if !f.yes && !a.Agrees("Replace "+t.machine.Name+"?") {
+		return errNotReplaced
 	}
-	if err := t.write(ctx, c); err != nil {
+	if err := t.asking().Write(ctx, c); err != nil {
 		return err
 	}
 	if f.noWait {
@@ -116,35 +108,6 @@ func (a *app) replace(ctx context.Context, c client.Client, name string, f flags
 	return command.Within(ctx, f.timeout, late, func(ctx context.Context) error { return a.follow(ctx, c, t) })
 }
 
-// plan forecasts what happens to the group of a machine once its replacement is asked for. Nothing is written.
-func (a *app) plan(ctx context.Context, c client.Client, t *target) (report.Plan, error) {
-	value, err := t.value(t.object)
-	if err != nil {
-		return report.Plan{}, err
-	}
-	asked := &unstructured.Unstructured{}
-	asked.SetGroupVersionKind(t.of.Kind.Type().GroupVersionKind)
-	asked.SetNamespace(t.of.Key.Namespace)
-	asked.SetName(t.of.Key.Name)
-	change := command.Change{Object: asked, Manager: manager, Patch: map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{controlplanev1.ReplaceAnnotation: value}},
-	}}
-	if err := change.Try(ctx, c); err != nil {
-		return report.Plan{}, err
-	}
-	plans, err := facts.Plans(ctx, c, c.Scheme(), t.cluster, []*unstructured.Unstructured{change.Object})
-	if err != nil {
-		return report.Plan{}, err
-	}
-	a.SettlePlans(plans)
-	for _, p := range plans {
-		if p.Group == facts.Title(t.of) {
-			return p, nil
-		}
-	}
-	return report.Plan{}, fmt.Errorf("%s is gone", facts.Title(t.of))
-}
-
 // replaces reports whether a machine is replaced, by a plan.
 func replaces(p report.Plan, name string) bool {
 	return slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Name == name && m.Fate == forecast.Replace })
@@ -153,33 +116,11 @@ func replaces(p report.Plan, name string) bool {
 // manager owns the annotation that the command writes.
 const manager = "quorate-replace"
 
-// value is what the annotation is to say, beside what an object's says already.
-func (t *target) value(object client.Object) (string, error) {
-	value, err := observe.AskFor(object.GetAnnotations()[controlplanev1.ReplaceAnnotation], t.machine, t.names)
-	return value, command.Usage(err)
-}
-
-// write names the machine in the annotation. What others write meanwhile stays.
-func (t *target) write(ctx context.Context, c client.Client) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(t.of.Kind.Type().GroupVersionKind)
-		if err := c.Get(ctx, t.of.Key, object); err != nil {
-			return err
-		}
-		value, err := t.value(object)
-		if err != nil {
-			return err
-		}
-		before := object.DeepCopy()
-		metav1.SetMetaDataAnnotation(&object.ObjectMeta, controlplanev1.ReplaceAnnotation, value)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		return c.Patch(ctx, object, patch, client.FieldOwner(manager))
-	})
-	if err != nil {
-		return fmt.Errorf("asking %s to replace %s: %w", facts.Title(t.of), t.machine.Name, err)
-	}
-	return nil
+// asking is the annotation that names the machine, beside those that it names already.
+func (t *target) asking() command.Annotation {
+	return command.Annotation{Of: t.of, Name: controlplanev1.ReplaceAnnotation, Manager: manager, Value: func(now string) (string, error) {
+		return observe.AskFor(now, t.machine, t.names)
+	}}
 }
 
 // every is how often is asked how far the replacement is.

@@ -1,11 +1,9 @@
 package upgrade
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,7 +57,7 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 		return nil
 	}
 	a.NewScreen().Show(report.Plans(plans, false))
-	if !yes && !a.agrees("Approve this?") {
+	if !yes && !a.Agrees("Approve this?") {
 		return errNotApproved
 	}
 	objects, err := facts.Read(ctx, c, key)
@@ -76,13 +74,6 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 		}
 	}
 	return nil
-}
-
-// agrees asks a person.
-func (a *app) agrees(question string) bool {
-	a.NewScreen().Printf("\n%s Type yes to go on: ", question)
-	answer, _ := bufio.NewReader(a.In).ReadString('\n')
-	return strings.TrimSpace(answer) == "yes"
 }
 
 // write notes the approval of a revision. Where the spec has changed meanwhile it approves nothing.

@@ -123,7 +123,7 @@ func (a *app) decide(
 			a.NewScreen().Show(report.Offer(key.Name, o))
 		}
 	}
-	if !f.yes && !a.agrees("Decide this?") {
+	if !f.yes && !a.Agrees("Decide this?") {
 		return errNotDecided
 	}
 	for _, d := range chosen {

@@ -108,7 +108,7 @@ func (c *cable) lead(from net.Conn) {
 	_, _ = io.Copy(to, from)
 }
 
-// cut closes all connections; nobody gets through until it is mended.
+// cut closes all connections; no request gets through until it is mended.
 func (c *cable) cut(away bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

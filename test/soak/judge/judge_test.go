@@ -27,7 +27,7 @@ var right = map[string]func(w *world){
 	"servers restart": func(w *world) {
 		for range 6 {
 			w.run(100)
-			w.now += 5 * second // nobody answers
+			w.now += 5 * second // no answer comes
 			w.watchAgain()
 		}
 	},

@@ -75,12 +75,12 @@ func (f *follower) goOn(e history.Entry) {
 func (f *follower) delivers(e history.Entry) {
 	switch {
 	case e.Type == deleted:
-		f.t.breaks(Lost, e.Begin, "%s was told that %s was deleted, which nobody did", f.name, e.Object)
+		f.t.breaks(Lost, e.Begin, "%s saw a deletion of %s, and no client deleted it", f.name, e.Object)
 	case e.Type == bookmark && e.Revision >= f.position:
 	case f.delivered[e.Revision] && e.Type != bookmark:
-		f.t.breaks(Duplicate, e.Begin, "%s was told of revision %d of %s twice", f.name, e.Revision, e.Object)
+		f.t.breaks(Duplicate, e.Begin, "%s saw revision %d of %s twice", f.name, e.Revision, e.Object)
 	case e.Revision <= f.position:
-		f.t.breaks(Back, e.Begin, "%s was told of revision %d after %d", f.name, e.Revision, f.position)
+		f.t.breaks(Back, e.Begin, "%s saw revision %d after %d", f.name, e.Revision, f.position)
 	}
 	if e.Type != bookmark && f.delivered != nil {
 		f.delivered[e.Revision] = true
@@ -100,7 +100,7 @@ func (f *follower) goneAt(e history.Entry) {
 	}
 }
 
-// covers: since its list the client was told of each write up to where it is.
+// covers: since its list the client saw each write up to where it is.
 func (f *follower) covers() {
 	from, _ := slices.BinarySearchFunc(f.known, f.base+1, func(w written, r int64) int { return cmp.Compare(w.revision, r) })
 	for _, w := range f.known[from:] {
@@ -108,7 +108,7 @@ func (f *follower) covers() {
 			break
 		}
 		if f.began && !f.delivered[w.revision] {
-			f.t.breaks(Gap, w.at, "%s was never told of revision %d of %s", f.name, w.revision, w.object)
+			f.t.breaks(Gap, w.at, "%s never saw revision %d of %s", f.name, w.revision, w.object)
 		}
 	}
 }

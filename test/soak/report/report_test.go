@@ -103,7 +103,7 @@ func TestManager(t *testing.T) {
 		t.Errorf("of a young process: %+v, want %+v", got, want)
 	}
 	if got := usages(scene()); got != nil {
-		t.Errorf("nobody looked, and it used %+v", got)
+		t.Errorf("no look was taken, and it used %+v", got)
 	}
 }
 
