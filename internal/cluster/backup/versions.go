@@ -38,15 +38,14 @@ const (
 type past struct {
 	// versions are those that have a content, the newest first: mostOfObject at most.
 	versions []store.Version
-	// deleted reports whether the newest is the marker of a deletion, and differs whether two contents are not the same.
+	// deleted reports whether the object is not there now, and differs whether two contents are not the same.
 	deleted, differs bool
-	seen             int
 }
 
 // add takes the next older version.
 func (p *past) add(v store.Version) {
-	if p.seen++; v.Deleted {
-		p.deleted = p.deleted || p.seen == 1
+	if v.Deleted {
+		p.deleted = true
 		return
 	}
 	if n := len(p.versions); n > 0 {

@@ -39,7 +39,7 @@ var ErrNoVersions = errors.New("the store keeps no versions")
 type Version struct {
 	// Key is the object's, and ID the version's.
 	Key, ID string
-	// Deleted reports whether it is no object but the marker that one was deleted.
+	// Deleted reports whether it is no object but the marker that one was deleted, and is not there now.
 	Deleted bool
 	// Size is in bytes, and Content equal for versions of an object with the same content; 0 and empty: the store does not say.
 	Size    int64
@@ -51,7 +51,8 @@ type Version struct {
 type Versioned interface {
 	Store
 	// ListVersions calls a function with each version of the objects below a folder, those of one object the newest first, until the function
-	// returns an error, which it returns. After leaves out what lies before it: keys up to the folder, a slash and after; empty: nothing.
+	// returns an error, which it returns. Where a marker comes among them is up to the server; that of an object that is there again is left
+	// out. After leaves out what lies before it: keys up to the folder, a slash and after; empty: nothing.
 	ListVersions(ctx context.Context, folder, after string, each func(Version) error) error
 	// GetVersion opens a version of an object. The error is ErrNotFound where it is not there any more, or is a marker.
 	GetVersion(ctx context.Context, key, id string) (io.ReadCloser, error)

@@ -42,6 +42,9 @@ func (b *bucket) ListVersions(ctx context.Context, folder, after string, each fu
 		if !is || checkKey(key) != nil || object.Key <= options.StartAfter || !isID(object.VersionID) {
 			continue // not ours
 		}
+		if object.IsDeleteMarker && !object.IsLatest {
+			continue // the object is there again
+		}
 		v := Version{Key: folder + "/" + key, ID: object.VersionID, Deleted: object.IsDeleteMarker, Size: object.Size}
 		if len(object.ETag) <= longestID {
 			v.Content = object.ETag
