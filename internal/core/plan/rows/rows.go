@@ -2,6 +2,7 @@
 package rows
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 
 // Answer runs a file of rows. Every line that is neither indented nor a comment
 // is a state; the indented lines below it are what answer must return for that state.
-// answer is handed the lines that are there, since some of them are questions.
+// answer is handed the lines that are there, since some of them are questions. With the flag -test.failfast the first
+// row that fails is the last: thousands of sabotages are run through these files.
 func Answer(t *testing.T, path string, update bool, answer func(o plan.Observed, asked []string) []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -45,10 +47,19 @@ func Answer(t *testing.T, path string, update bool, answer func(o plan.Observed,
 		if g, w := strings.Join(got, "\n"), strings.Join(below, "\n"); g != w && !update {
 			t.Errorf("%s:%d: %s\n got  %s\n want %s", path, at, line, g, w)
 		}
+		if t.Failed() && failFast() {
+			t.FailNow()
+		}
 	}
 	if update {
 		if err := os.WriteFile(path, []byte(strings.Join(rewritten, "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// failFast: the tests end with the first that fails.
+func failFast() bool {
+	f := flag.Lookup("test.failfast")
+	return f != nil && f.Value.String() == "true"
 }
