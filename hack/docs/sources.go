@@ -56,8 +56,12 @@ func constants(files []*ast.File, known map[string]string) []constant {
 					if i >= len(spec.Values) {
 						continue
 					}
+					says := spec.Doc
+					if !block.Lparen.IsValid() {
+						says = block.Doc
+					}
 					if value := valueOf(spec.Values[i], known); value != "" {
-						all = append(all, constant{name.Name, value, block.Doc.Text(), spec.Doc.Text()})
+						all = append(all, constant{name.Name, value, block.Doc.Text(), says.Text()})
 					}
 				}
 			}

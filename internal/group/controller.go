@@ -307,8 +307,10 @@ func (t *Turn) prepare(d plan.Decision) {
 	}
 	if rests && t.Surveys() {
 		observe.LookOut(t.Observer)
+		observe.Compare(t.Observer)
 	} else {
 		t.Memory.Surveys.LookAway()
+		t.Memory.Compared.Stop()
 	}
 	t.Memories.Moves(t.Key(), t.moves())
 	if len(t.Machines) > 0 && !t.Nodeless && (t.Kubeconfig.Exists || t.Facts.Group.Deleting) {
@@ -384,6 +386,7 @@ func (c *Controller) keepOnly(object observe.Object, cluster *clusterv1.Cluster)
 func (c *Controller) Forget(key client.ObjectKey) {
 	if m := c.Memories.forget(key); m != nil {
 		m.Surveys.Forget()
+		m.Compared.Stop()
 		c.Workload.Forget(m.Cluster)
 		c.Quorums.Forget(m.Cluster)
 		if c.EtcdEndpoints != nil {

@@ -41,8 +41,8 @@ func (s *standings) forget(of groupKey) {
 
 // Describe implements prometheus.Collector.
 func (s *standings) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdSize, etcdQuota, reachable, addonHealthy, certificateExpiry,
-		waitingSince} {
+	for _, d := range []*prometheus.Desc{quorumSpare, etcdMembers, etcdAlarms, etcdDiffering, etcdSize, etcdQuota, reachable, addonHealthy,
+		certificateExpiry, waitingSince} {
 		to <- d
 	}
 }
@@ -70,6 +70,9 @@ var (
 		"Members of etcd, voters and learners; absent while etcd does not report its members.", "role")
 	etcdAlarms = ofGroup("quorate_etcd_alarms",
 		"Members of etcd that raise an alarm, by the alarm; absent while etcd does not report its members.", "alarm")
+	etcdDiffering = ofGroup("quorate_etcd_differing_members",
+		"Members of etcd whose data differ from those of most members, as last compared; absent before the first comparison and for a single "+
+			"member.")
 	etcdSize = ofGroup("quorate_etcd_db_size_bytes",
 		"Bytes that the data of an etcd member takes on its disk; absent while the member does not answer.", "machine")
 	etcdQuota = ofGroup("quorate_etcd_db_quota_bytes",
@@ -134,6 +137,9 @@ func collectEtcd(e *status.EtcdStanding, g gauges) {
 	g.set(etcdMembers, float64(e.Learners), "learner")
 	for _, alarm := range alarms {
 		g.set(etcdAlarms, float64(e.Alarms[alarm]), alarm)
+	}
+	if e.Differing != nil {
+		g.set(etcdDiffering, float64(*e.Differing))
 	}
 	for machine, size := range e.Sizes {
 		g.set(etcdSize, float64(size), machine)

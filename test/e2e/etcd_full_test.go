@@ -121,6 +121,12 @@ func (e *environment) showsMembers(t *testing.T, name string) {
 	if strings.Contains(out, "kube-root-ca") {
 		t.Errorf("a name of an object is shown: %s", out)
 	}
+	begun = time.Now()
+	said := e.quorate(t, "etcd", "compare", name)
+	t.Logf("FIGURE quorate etcd compare, three members of a quota of 24 MiB: %.1f s: %s", time.Since(begun).Seconds(), said)
+	if !strings.Contains(said, "all voters have the same data at revision ") {
+		t.Errorf("compared: %s", said)
+	}
 }
 
 // etcdStatus is how etcd is.

@@ -80,7 +80,7 @@ func (h *healthy) Events() <-chan event.GenericEvent    { return nil }
 func (h *healthy) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (h *healthy) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+func (h *healthy) Data(context.Context, *clusterv1.Cluster) (observe.DataKeeper, error) {
 	return h, nil
 }
 func (h *healthy) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return h, nil }
@@ -105,7 +105,10 @@ func (h *healthy) CancelDowngrade(context.Context, []etcd.Target) error {
 }
 func (h *healthy) Compact(context.Context, []etcd.Target, int64) error     { return nil }
 func (h *healthy) Defragment(context.Context, []etcd.Target, uint64) error { return nil }
-func (h *healthy) Disarm(context.Context, []etcd.Target) error             { return nil }
+func (h *healthy) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
+	return etcd.Comparison{Revision: 1}
+}
+func (h *healthy) Disarm(context.Context, []etcd.Target) error { return nil }
 func (h *healthy) AddPlaceholder(context.Context, []etcd.Target) error {
 	return h.changed("a placeholder is added")
 }

@@ -48,6 +48,18 @@ const AddonsHealthyCondition = "AddonsHealthy"
 // report it. While none of them is healthy no machine is added, replaced or removed for the spec.
 const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
 
+// EtcdDataConsistentCondition reports whether the voters of an etcd on a group's machines have the same data, by the hash of all keys at
+// one revision. They are compared every six hours where all is as wanted, and when other members or versions have come. It is not there for
+// a single voter, and before the first comparison. Nothing is decided by it.
+const EtcdDataConsistentCondition = "EtcdDataConsistent"
+
+// Reasons of EtcdDataConsistentCondition.
+const (
+	EtcdDataConsistentReason = "Consistent"
+	EtcdDataDiffersReason    = "DataDiffers"
+	EtcdDataUnknownReason    = "NotCompared"
+)
+
 // KubeadmControlPlaneSpec is upstream's spec and Quorate's additions.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.replicas) || oldSelf.?replicas == optional.of(self.replicas) || self.replicas >= 1 && (has(self.managedExternalEtcdRef) || self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() || self.replicas % 2 == 1 && (self.replicas <= 7 || self.replicas <= oldSelf.?replicas.orValue(0)))",fieldPath=".replicas",optionalOldSelf=true,messageExpression="(has(self.managedExternalEtcdRef) || self.?kubeadmConfigSpec.?clusterConfiguration.?etcd.?external.hasValue() ? 'replicas is %d: at least one machine is needed; any number from 1 is accepted with external etcd' : self.replicas < 1 ? 'replicas is %d: at least one machine is needed; 1, 3, 5 or 7 are accepted with stacked etcd' : self.replicas % 2 == 0 ? 'replicas is %d: a control plane with stacked etcd needs an odd number of machines (1, 3, 5 or 7), an even one only adds a machine that can fail' : 'replicas is %d: stacked etcd is supported with 1, 3, 5 or 7 members, more only slow it down').format([self.replicas])"

@@ -25,13 +25,13 @@ func Command(i *command.Invocation) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "etcd",
 		Short: "Show and tend the members of a cluster's etcd",
-		Long: `Show the members of a cluster's etcd and what fills them, and ask the manager to defragment them, to end an alarm, or to have
-another one lead. The manager does that as steps of its own, by its rules.`,
+		Long: `Show the members of a cluster's etcd and what fills them, compare their data, and ask the manager to defragment them, to end an
+alarm, or to have another one lead. The manager does that as steps of its own, by its rules.`,
 		Example: `  quorate etcd status demo
   quorate etcd top demo
   quorate etcd defragment demo`,
 	}
-	cmd.AddCommand(a.statusCommand(), a.topCommand(), a.defragmentCommand(), a.disarmCommand(), a.moveLeaderCommand())
+	cmd.AddCommand(a.statusCommand(), a.topCommand(), a.compareCommand(), a.defragmentCommand(), a.disarmCommand(), a.moveLeaderCommand())
 	return cmd
 }
 

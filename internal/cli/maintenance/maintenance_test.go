@@ -185,3 +185,27 @@ func TestWithdraw(t *testing.T) {
 		}
 	}
 }
+
+// TestCompared: a comparison is told with the machines of the members, and fails where data differ or were not compared.
+func TestCompared(t *testing.T) {
+	on := func(id uint64) string { return map[uint64]string{2: "cp-2"}[id] }
+	differ := etcd.Comparison{Revision: 8, Differ: []etcd.Member{{ID: 2, Name: "a"}, {ID: 3, Name: "b"}, {ID: 10}}}
+	for _, test := range []struct {
+		found         etcd.Comparison
+		drawn, failed string
+	}{
+		{etcd.Comparison{Revision: 7}, "all voters have the same data at revision 7", "<nil>"},
+		{differ, "the data differ at revision 8: those of cp-2, b, a",
+			"data of members of etcd differ: see docs/runbooks/QuorateEtcdDataDiffers.md"},
+		{etcd.Comparison{Why: "member 2 is not healthy"}, "the data were not compared: member 2 is not healthy", "not all data were compared"},
+	} {
+		c := Compared{Etcds: []Verdict{verdictOf("EtcdCluster x", etcd.Comparison{Revision: 1}, on), verdictOf("EtcdCluster e", test.found, on)}}
+		want := "EtcdCluster x: all voters have the same data at revision 1\nEtcdCluster e: " + test.drawn
+		if got := drawn(comparedLines(c)); got != want {
+			t.Errorf("drawn:\n%s\nwant\n%s", got, want)
+		}
+		if got := fmt.Sprint(c.failure()); got != test.failed {
+			t.Errorf("it fails with %q, want %q", got, test.failed)
+		}
+	}
+}

@@ -241,7 +241,7 @@ func maintainEtcd(ctx context.Context, t *Writer, step plan.Step) error {
 
 // relieveSpace carries out a step about the space that etcd's data take.
 func relieveSpace(ctx context.Context, t *Writer, step plan.Step) error {
-	quorum, err := t.Quorums.Space(ctx, t.Cluster)
+	quorum, err := t.Quorums.Data(ctx, t.Cluster)
 	if err != nil {
 		return err
 	}

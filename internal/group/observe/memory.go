@@ -46,6 +46,8 @@ type Memory struct {
 	Furthest Furthest
 	// Space is what is kept to end etcd's alarm NOSPACE.
 	Space Space
+	// Compared is what the last comparison of the voters' data found.
+	Compared Compared
 	// Since is since when each member is as it is.
 	Since MemberTimes
 	// Cluster is the one that the group belongs to.

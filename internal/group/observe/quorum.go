@@ -35,8 +35,10 @@ type Quorum interface {
 	RemoveMember(ctx context.Context, targets []etcd.Target, id uint64) error
 }
 
-// SpaceKeeper makes an etcd that is full take data again. *etcd.Cluster is one.
-type SpaceKeeper interface {
+// DataKeeper makes an etcd that is full take data again, and compares the data of its members. *etcd.Cluster is one.
+type DataKeeper interface {
+	// Compare compares the data of all voters that a survey found. It takes as long as each needs to read all of them.
+	Compare(ctx context.Context, targets []etcd.Target, over etcd.Survey) etcd.Comparison
 	// Compact drops what was overwritten before a revision.
 	Compact(ctx context.Context, targets []etcd.Target, revision int64) error
 	// Defragment has a member give back the space that its data do not need. It does not answer meanwhile.
@@ -49,8 +51,8 @@ type SpaceKeeper interface {
 type Quorums interface {
 	// Of returns the etcd of a cluster, with credentials that are valid.
 	Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, error)
-	// Space returns the same etcd, for orders about space.
-	Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error)
+	// Data returns the same etcd, for what concerns its data.
+	Data(ctx context.Context, cluster *clusterv1.Cluster) (DataKeeper, error)
 	// Rest ends the connections to a cluster's etcd until somebody asks for it again. Port-forwards cost memory here, and streams in API
 	// servers and kubelets, as long as they are open.
 	Rest(key client.ObjectKey)
@@ -83,8 +85,8 @@ func (q *quorums) Of(ctx context.Context, cluster *clusterv1.Cluster) (Quorum, e
 	return q.etcd(ctx, cluster)
 }
 
-// Space implements Quorums.
-func (q *quorums) Space(ctx context.Context, cluster *clusterv1.Cluster) (SpaceKeeper, error) {
+// Data implements Quorums.
+func (q *quorums) Data(ctx context.Context, cluster *clusterv1.Cluster) (DataKeeper, error) {
 	return q.etcd(ctx, cluster)
 }
 

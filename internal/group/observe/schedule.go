@@ -38,6 +38,7 @@ func (t *Observer) observeEtcd(ctx context.Context) error {
 // UseSurvey adds the newest survey.
 func (t *Observer) UseSurvey() {
 	t.Facts.Now = time.Now()
+	t.Memory.Compared.Take(t.Facts.Now)
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
 	t.Memory.Space.note(t.Memory.Surveys.Last, t.Memory.Surveys.At)

@@ -28,6 +28,8 @@ type EtcdStanding struct {
 	Voters, Learners int
 	// Alarms are how many members raise each alarm.
 	Alarms map[string]int
+	// Differing is how many members have other data than a majority; nil: their data were not compared.
+	Differing *int
 	// Sizes and Quotas are bytes of the members' data, taken and allowed, by the names of their machines. They lack what is not told.
 	Sizes, Quotas map[string]int64
 }
@@ -41,7 +43,7 @@ type Waiting struct {
 // etcdStands is what the members of the group's etcd say.
 func (t Report) etcdStands() *EtcdStanding {
 	e := &EtcdStanding{
-		Spare:  etcd.NewBallot(t.Assessed.Voters, nil).Spare(),
+		Spare: etcd.NewBallot(t.Assessed.Voters, nil).Spare(), Differing: t.differing(),
 		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
 	}
 	for _, m := range t.Facts.Etcd.Members {

@@ -78,7 +78,7 @@ func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context
 	w.t.Error("members were to be reached through the managed cluster, which needs them first")
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (w *world) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+func (w *world) Data(context.Context, *clusterv1.Cluster) (observe.DataKeeper, error) {
 	return w, nil
 }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
@@ -131,7 +131,10 @@ func (w *world) Promote(_ context.Context, _ []etcd.Target, id uint64) error {
 
 func (w *world) Compact(context.Context, []etcd.Target, int64) error     { return nil }
 func (w *world) Defragment(context.Context, []etcd.Target, uint64) error { return nil }
-func (w *world) Disarm(context.Context, []etcd.Target) error             { return nil }
+func (w *world) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
+	return etcd.Comparison{Revision: 1}
+}
+func (w *world) Disarm(context.Context, []etcd.Target) error { return nil }
 
 // AddPlaceholder implements observe.Quorum: etcd takes one learner at a time.
 func (w *world) AddPlaceholder(context.Context, []etcd.Target) error {

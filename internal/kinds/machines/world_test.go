@@ -96,7 +96,7 @@ func (w *world) Events() <-chan event.GenericEvent    { return nil }
 func (w *world) Dial(client.ObjectKey, string, string, int) func(context.Context) (net.Conn, error) {
 	return func(context.Context) (net.Conn, error) { return nil, net.ErrClosed }
 }
-func (w *world) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+func (w *world) Data(context.Context, *clusterv1.Cluster) (observe.DataKeeper, error) {
 	return w, nil
 }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) { return w, nil }
@@ -110,8 +110,11 @@ func (w *world) EnableDowngrade(context.Context, []etcd.Target, string) error { 
 func (w *world) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
 func (w *world) Compact(context.Context, []etcd.Target, int64) error          { return nil }
 func (w *world) Defragment(context.Context, []etcd.Target, uint64) error      { return nil }
-func (w *world) Disarm(context.Context, []etcd.Target) error                  { return nil }
-func (w *world) AddPlaceholder(context.Context, []etcd.Target) error          { return nil }
+func (w *world) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
+	return etcd.Comparison{Revision: 1}
+}
+func (w *world) Disarm(context.Context, []etcd.Target) error         { return nil }
+func (w *world) AddPlaceholder(context.Context, []etcd.Target) error { return nil }
 func (w *world) RemoveMember(_ context.Context, _ []etcd.Target, id uint64) error {
 	w.members = slices.DeleteFunc(w.members, func(m etcd.Member) bool { return m.ID == id })
 	return nil

@@ -93,7 +93,7 @@ func (f *fleet) Behind(context.Context, *clusterv1.Cluster, kubeadm.Wanted) (kub
 
 func (f *fleet) Write(context.Context, *clusterv1.Cluster, kubeadm.Wanted, string) error { return nil }
 
-func (f *fleet) Space(_ context.Context, cluster *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+func (f *fleet) Data(_ context.Context, cluster *clusterv1.Cluster) (observe.DataKeeper, error) {
 	return fleetEtcd{f, cluster.Namespace}, nil
 }
 
@@ -127,9 +127,12 @@ func (e fleetEtcd) EnableDowngrade(context.Context, []etcd.Target, string) error
 func (e fleetEtcd) CancelDowngrade(context.Context, []etcd.Target) error         { return nil }
 func (e fleetEtcd) Compact(context.Context, []etcd.Target, int64) error          { return nil }
 func (e fleetEtcd) Defragment(context.Context, []etcd.Target, uint64) error      { return nil }
-func (e fleetEtcd) Disarm(context.Context, []etcd.Target) error                  { return nil }
-func (e fleetEtcd) AddPlaceholder(context.Context, []etcd.Target) error          { return nil }
-func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error    { return nil }
+func (e fleetEtcd) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
+	return etcd.Comparison{Revision: 1}
+}
+func (e fleetEtcd) Disarm(context.Context, []etcd.Target) error               { return nil }
+func (e fleetEtcd) AddPlaceholder(context.Context, []etcd.Target) error       { return nil }
+func (e fleetEtcd) RemoveMember(context.Context, []etcd.Target, uint64) error { return nil }
 
 func newFleet(b testing.TB, size, away int) *fleet {
 	b.Helper()

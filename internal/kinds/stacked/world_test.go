@@ -75,8 +75,11 @@ type world struct {
 	nextID  uint64
 	surveys int
 	// relieved is what was done for space, and compacted whether etcd was.
-	relieved  []string
-	compacted bool
+	relieved []string
+	// compared is what a comparison of the data finds, and comparisons how many there were.
+	compared    etcd.Comparison
+	comparisons int
+	compacted   bool
 	// glanced are the members that were asked between turns.
 	glanced  []string
 	init     bool // kubeadm has initialised the cluster
@@ -215,7 +218,7 @@ func (w *world) Dial(_ client.ObjectKey, node, _ string, port int) func(context.
 	}
 }
 func (w *world) Events() <-chan event.GenericEvent { return w.changed }
-func (w *world) Space(context.Context, *clusterv1.Cluster) (observe.SpaceKeeper, error) {
+func (w *world) Data(context.Context, *clusterv1.Cluster) (observe.DataKeeper, error) {
 	return w, nil
 }
 func (w *world) Of(context.Context, *clusterv1.Cluster) (observe.Quorum, error) {

@@ -307,3 +307,6 @@ func freeAddress(tb testing.TB) string {
 	tb.Fatal("no port is free")
 	return ""
 }
+
+// Data is the file with the member's keys and values. It may be changed while the member is not running.
+func (p *Process) Data() string { return filepath.Join(p.dir, "data", "member", "snap", "db") }

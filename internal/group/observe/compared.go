@@ -1,0 +1,132 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+)
+
+const (
+	// CompareEvery is how often the data of etcd's voters are compared, where all is as wanted.
+	CompareEvery = 6 * time.Hour
+	// compareSoon is how long after a difference, or what could not be compared, they are compared again. Within that time a process that has
+	// started compares them for the first time: each group at another moment.
+	compareSoon = 30 * time.Minute
+	// compareLimit is how long a comparison may take.
+	compareLimit = 15 * time.Minute
+)
+
+// Compared is what is kept of comparisons of the voters' data. Turns of one group never overlap, so it needs no lock. The zero value: none
+// was made.
+type Compared struct {
+	// Last is the newest comparison that told something, and At when the newest one ended; zero: there is none.
+	Last etcd.Comparison
+	At   time.Time
+	// Failed says why the newest comparison told nothing; empty: it did.
+	Failed string
+	// of are the voters and the versions that were compared.
+	of string
+	// running is the comparison that goes on; nil: none does.
+	running *comparing
+}
+
+// comparing is a comparison, outside of turns.
+type comparing struct {
+	of     string
+	cancel context.CancelFunc
+	// ended has the result, once.
+	ended chan etcd.Comparison
+}
+
+// Stop ends the comparison that goes on. It is made again when all is as wanted.
+func (c *Compared) Stop() {
+	if c.running != nil {
+		c.running.cancel()
+		c.running = nil
+	}
+}
+
+// Take takes in a comparison that has ended.
+func (c *Compared) Take(now time.Time) {
+	if c.running == nil {
+		return
+	}
+	select {
+	case found := <-c.running.ended:
+		if found.Why == "" || c.of != c.running.of {
+			c.Last = found
+		}
+		c.At, c.Failed, c.of, c.running = now, found.Why, c.running.of, nil
+	default:
+	}
+}
+
+// next is when the data are to be compared: now, where others are the voters, or their versions, than those that were compared.
+func (c *Compared) next(of string, first time.Time) time.Time {
+	switch {
+	case c.At.IsZero():
+		return first
+	case c.of != of:
+		return c.At
+	case c.Failed != "" || len(c.Last.Differ) > 0:
+		return c.At.Add(compareSoon)
+	}
+	return c.At.Add(CompareEvery)
+}
+
+// Compare has the data of etcd's voters compared, between turns, where all is as wanted and that is due. Its end brings about a turn.
+func Compare(t *Observer) {
+	c, of := &t.Memory.Compared, votersOf(t.Memory.Surveys.Last)
+	switch {
+	case strings.Count(of, " ") < 2:
+		*c = Compared{}
+		return
+	case c.running != nil || t.Facts.Now.Before(c.next(of, t.firstComparison())):
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), compareLimit)
+	run := &comparing{of: of, cancel: cancel, ended: make(chan etcd.Comparison, 1)}
+	c.running = run
+	from, cluster, key, targets, over := t.Sources, t.Cluster, t.Key(), t.Targets(t.Dial()), t.Memory.Surveys.Last
+	go func() {
+		defer cancel()
+		keeper, err := from.Quorums.Data(ctx, cluster)
+		if err != nil {
+			run.ended <- etcd.Comparison{Why: err.Error()}
+		} else {
+			run.ended <- keeper.Compare(ctx, targets, over)
+		}
+		if ctx.Err() == nil {
+			from.wake(ctx, key)
+		}
+	}()
+}
+
+// firstComparison is when a process makes the first one of a group: at once where its condition says that data differ.
+func (t *Observer) firstComparison() time.Time {
+	if conditions.IsFalse(t.Object, controlplanev1.EtcdDataConsistentCondition) {
+		return t.Memory.Began
+	}
+	spread := fnv.New32a()
+	_, _ = spread.Write([]byte(t.Object.GetUID())) // it never fails
+	return t.Memory.Began.Add(time.Duration(spread.Sum32()%uint32(compareSoon/time.Second)) * time.Second)
+}
+
+// votersOf writes down which voters a survey found, and their versions: each behind a space.
+func votersOf(s etcd.Survey) string {
+	var text strings.Builder
+	for _, m := range slices.SortedFunc(slices.Values(s.Members), func(x, y etcd.Member) int { return strings.Compare(x.Name, y.Name) }) {
+		if !m.Learner {
+			fmt.Fprintf(&text, " %s/%s", etcd.FormatID(m.ID), m.Version)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,79 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
+	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/group/observe"
+)
+
+// dataConsistent returns the condition EtcdDataConsistent; none before the first comparison of this process.
+func (t Report) dataConsistent() []metav1.Condition {
+	seen := t.Memory.Compared
+	status, reason, message := metav1.ConditionTrue, controlplanev1.EtcdDataConsistentReason, ""
+	switch {
+	case seen.At.IsZero():
+		return nil
+	case len(seen.Last.Differ) > 0:
+		status, reason, message = metav1.ConditionFalse, controlplanev1.EtcdDataDiffersReason, t.differ(seen.Last)
+	case seen.Last.Revision == 0:
+		status, reason, message = metav1.ConditionUnknown, controlplanev1.EtcdDataUnknownReason, "The data of the members were not compared"
+	}
+	if seen.Failed != "" {
+		message = strings.TrimPrefix(message+"\n", "\n") + "* The last comparison told nothing: " + seen.Failed
+	}
+	return []metav1.Condition{observe.Condition(controlplanev1.EtcdDataConsistentCondition, status, reason, message)}
+}
+
+// differ says which members have other data than a majority, or that no majority has the same.
+func (t Report) differ(found etcd.Comparison) string {
+	hosts := t.Match(t.Survey.Members).Hosts
+	var members []string
+	for _, m := range found.Differ {
+		text := etcd.FormatID(m.ID)
+		if on := hosts[m.ID]; on != "" {
+			text += " on " + on
+		}
+		members = append(members, text)
+	}
+	list := strings.Join(members, ", ")
+	if t.isMinority(found) {
+		return fmt.Sprintf("* The data of member %s differ from those of most members at revision %d: replace its machine", list, found.Revision)
+	}
+	return fmt.Sprintf("* The members %s have different data at revision %d, and no majority has the same", list, found.Revision)
+}
+
+// isMinority reports whether most voters have the same data, and a comparison names the others.
+func (t Report) isMinority(found etcd.Comparison) bool {
+	voters := 0
+	for _, m := range t.Survey.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return 2*len(found.Differ) < voters
+}
+
+// differing is how many members have other data than a majority; nil: that is not known.
+func (t Report) differing() *int {
+	if last := t.Memory.Compared.Last; last.Revision > 0 {
+		return ptr.To(len(last.Differ))
+	}
+	return nil
+}
+
+// isSingle reports whether etcd has one voter, which can be compared with no other.
+func (t Report) isSingle() bool {
+	voters := 0
+	for _, m := range t.Facts.Etcd.Members {
+		if !m.Learner {
+			voters++
+		}
+	}
+	return t.Facts.Etcd.Known && voters == 1
+}
