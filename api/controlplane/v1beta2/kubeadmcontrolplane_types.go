@@ -48,9 +48,9 @@ const AddonsHealthyCondition = "AddonsHealthy"
 // report it. While none of them is healthy no machine is added, replaced or removed for the spec.
 const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
 
-// EtcdDataConsistentCondition reports whether the voters of an etcd on a group's machines have the same data, by the hash of all keys at
-// one revision. They are compared every six hours where all is as wanted, and when other members or versions have come. It is not there for
-// a single voter, and before the first comparison. Nothing is decided by it.
+// EtcdDataConsistentCondition reports whether the voters of the etcd of a control plane, or of an EtcdCluster, have the same data, by the
+// hash of all keys at one revision. They are compared every six hours where all is as wanted, and when other members or versions have come.
+// It is not there for a single voter, and before the first comparison. Nothing is decided by it.
 const EtcdDataConsistentCondition = "EtcdDataConsistent"
 
 // Reasons of EtcdDataConsistentCondition.
