@@ -34,6 +34,12 @@ type hashed struct {
 	Hash
 }
 
+// comparing are the voters of an etcd that are compared, the leader last.
+type comparing struct {
+	of     *Cluster
+	voters []voter
+}
+
 // Compare compares the data of all voters that a survey found, by the hash of all keys at the same revision and since the same compaction,
 // as etcd's own check does (--corrupt-check-time). One voter after the other computes it, the leader last: a member may answer writes later
 // meanwhile. A difference is compared once more. Nothing is changed, and no quorum is needed.
@@ -42,11 +48,12 @@ func (c *Cluster) Compare(ctx context.Context, targets []Target, over Survey) Co
 	if why != "" {
 		return Comparison{Why: why}
 	}
-	first := c.compareTwice(ctx, voters)
+	of := comparing{c, voters}
+	first := of.twice(ctx)
 	if len(first.Differ) == 0 {
 		return first
 	}
-	again := c.compareTwice(ctx, voters)
+	again := of.twice(ctx)
 	if again.Why == "" && !slices.EqualFunc(first.Differ, again.Differ, func(x, y Member) bool { return x.ID == y.ID }) {
 		return Comparison{Why: "two comparisons, one after the other, do not agree"}
 	}
@@ -91,31 +98,31 @@ func title(m Member) string {
 	return FormatID(m.ID) + " (" + m.Name + ")"
 }
 
-// compareTwice compares the data of voters, and once more where that failed because etcd was written to.
+// twice compares the data of voters, and once more where that failed because etcd was written to.
 //
 // A member answers for a revision to which it was compacted with the hash of that time. The newest revision of an etcd to which nothing is
 // written may be such a one. So where all have the same newest revision each is asked for its newest, whatever it is.
-func (c *Cluster) compareTwice(ctx context.Context, voters []voter) Comparison {
-	lowest, highest, err := c.revisions(ctx, voters)
+func (c comparing) twice(ctx context.Context) Comparison {
+	lowest, highest, err := c.revisions(ctx)
 	if err != nil {
 		return Comparison{Why: err.Error()}
 	}
 	if lowest == highest {
-		if found := c.compare(ctx, voters, 0); found.Why != wasWritten {
+		if found := c.at(ctx, 0); found.Why != wasWritten {
 			return found
 		}
 	}
-	return c.compare(ctx, voters, lowest)
+	return c.at(ctx, lowest)
 }
 
 // wasWritten is why hashes of two members are of different revisions.
 const wasWritten = "etcd was written to or compacted meanwhile"
 
-// compare compares the data of voters at a revision; 0: the newest of each.
-func (c *Cluster) compare(ctx context.Context, voters []voter, at int64) Comparison {
-	all := make([]hashed, 0, len(voters))
-	for _, v := range voters {
-		h, err := c.patientHash(ctx, v.to, at)
+// at compares the data of voters at a revision; 0: the newest of each.
+func (c comparing) at(ctx context.Context, revision int64) Comparison {
+	all := make([]hashed, 0, len(c.voters))
+	for _, v := range c.voters {
+		h, err := c.hash(ctx, v.to, revision)
 		if err != nil {
 			return Comparison{Why: err.Error()}
 		}
@@ -128,9 +135,9 @@ func (c *Cluster) compare(ctx context.Context, voters []voter, at int64) Compari
 }
 
 // revisions are the lowest and the highest of the voters' newest revisions.
-func (c *Cluster) revisions(ctx context.Context, voters []voter) (lowest, highest int64, err error) {
-	for i, v := range voters {
-		p, err := c.Position(ctx, v.to)
+func (c comparing) revisions(ctx context.Context) (lowest, highest int64, err error) {
+	for i, v := range c.voters {
+		p, err := c.of.Position(ctx, v.to)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -145,11 +152,11 @@ func (c *Cluster) revisions(ctx context.Context, voters []voter) (lowest, highes
 	return lowest, highest, nil
 }
 
-// patientHash asks one voter for its hash, and waits for it longer than for other answers.
-func (c *Cluster) patientHash(ctx context.Context, t Target, at int64) (Hash, error) {
+// hash asks one voter for its hash, and waits for it longer than for other answers.
+func (c comparing) hash(ctx context.Context, t Target, at int64) (Hash, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashPatience)
 	defer cancel()
-	return c.Hash(ctx, t, at)
+	return c.of.Hash(ctx, t, at)
 }
 
 // differing are the voters whose hash is not the one of a majority, sorted by ID: all of them where there is none.

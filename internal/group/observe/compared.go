@@ -89,7 +89,7 @@ func Compare(t *Observer) {
 	case strings.Count(of, " ") < 2:
 		*c = Compared{}
 		return
-	case c.running != nil || t.Facts.Now.Before(c.next(of, t.firstComparison())):
+	case c.running != nil || t.Facts.Now.Before(c.next(of, firstComparison(t.View))):
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), compareLimit)
@@ -111,7 +111,7 @@ func Compare(t *Observer) {
 }
 
 // firstComparison is when a process makes the first one of a group: at once where its condition says that data differ.
-func (t *Observer) firstComparison() time.Time {
+func firstComparison(t *View) time.Time {
 	if conditions.IsFalse(t.Object, controlplanev1.EtcdDataConsistentCondition) {
 		return t.Memory.Began
 	}

@@ -12,8 +12,11 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// dataConsistent returns the condition EtcdDataConsistent; none before the first comparison of this process.
-func (t Report) dataConsistent() []metav1.Condition {
+// comparison tells of the comparison of the voters' data.
+type comparison struct{ Report }
+
+// condition returns the condition EtcdDataConsistent; none before the first comparison of this process.
+func (t comparison) condition() []metav1.Condition {
 	seen := t.Memory.Compared
 	status, reason, message := metav1.ConditionTrue, controlplanev1.EtcdDataConsistentReason, ""
 	switch {
@@ -31,7 +34,7 @@ func (t Report) dataConsistent() []metav1.Condition {
 }
 
 // differ says which members have other data than a majority, or that no majority has the same.
-func (t Report) differ(found etcd.Comparison) string {
+func (t comparison) differ(found etcd.Comparison) string {
 	hosts := t.Match(t.Survey.Members).Hosts
 	var members []string
 	for _, m := range found.Differ {
@@ -49,7 +52,7 @@ func (t Report) differ(found etcd.Comparison) string {
 }
 
 // isMinority reports whether most voters have the same data, and a comparison names the others.
-func (t Report) isMinority(found etcd.Comparison) bool {
+func (t comparison) isMinority(found etcd.Comparison) bool {
 	voters := 0
 	for _, m := range t.Survey.Members {
 		if !m.Learner {
@@ -60,7 +63,7 @@ func (t Report) isMinority(found etcd.Comparison) bool {
 }
 
 // differing is how many members have other data than a majority; nil: that is not known.
-func (t Report) differing() *int {
+func (t comparison) differing() *int {
 	if last := t.Memory.Compared.Last; last.Revision > 0 {
 		return ptr.To(len(last.Differ))
 	}
@@ -68,7 +71,7 @@ func (t Report) differing() *int {
 }
 
 // isSingle reports whether etcd has one voter, which can be compared with no other.
-func (t Report) isSingle() bool {
+func (t comparison) isSingle() bool {
 	voters := 0
 	for _, m := range t.Facts.Etcd.Members {
 		if !m.Learner {

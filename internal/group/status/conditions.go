@@ -76,7 +76,7 @@ func (t Report) Conditions(d plan.Decision, failure error) []metav1.Condition {
 		remote = append(append(remote, t.components()), t.addonsCondition()...)
 	}
 	if t.Facts.Etcd.Ours() {
-		remote = append(append(remote, t.etcdHealthy()), t.dataConsistent()...)
+		remote = append(append(remote, t.etcdHealthy()), comparison{t}.condition()...)
 	}
 	return append(all, t.unless(t.Object, remote)...)
 }

@@ -25,7 +25,7 @@ func (t Report) forgetConditions(object observe.Object) {
 	if t.Facts.Etcd.Ours() {
 		conditions.Delete(object, controlplanev1.ExternalEtcdHealthyCondition)
 	}
-	if t.isSingle() {
+	if (comparison{t}).isSingle() {
 		conditions.Delete(object, controlplanev1.EtcdDataConsistentCondition)
 	}
 }

@@ -43,7 +43,7 @@ type Waiting struct {
 // etcdStands is what the members of the group's etcd say.
 func (t Report) etcdStands() *EtcdStanding {
 	e := &EtcdStanding{
-		Spare: etcd.NewBallot(t.Assessed.Voters, nil).Spare(), Differing: t.differing(),
+		Spare: etcd.NewBallot(t.Assessed.Voters, nil).Spare(), Differing: comparison{t}.differing(),
 		Alarms: map[string]int{}, Sizes: map[string]int64{}, Quotas: map[string]int64{},
 	}
 	for _, m := range t.Facts.Etcd.Members {
