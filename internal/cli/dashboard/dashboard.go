@@ -110,7 +110,7 @@ func (a *app) run(ctx context.Context, at netip.AddrPort, open, acts bool) error
 	hosts := names(listener.Addr())
 	var actor serve.Actor
 	if acts {
-		actor = act.New(c, a.SettlePlans, a.flags())
+		actor = act.New(c, a.Invocation, a.flags())
 	}
 	handler, token := serve.New(newLooks(living, c, host, a.SettlePlans), actor, hosts...)
 	address := "http://" + hosts[0] + "/#" + token

@@ -74,10 +74,12 @@ func (a *app) write(ctx context.Context, c client.Client, orders []command.Order
 	return nil
 }
 
-// Approvals returns the plans of a cluster that wait for an approval, and the orders that approve them, one for each. scheme knows the kinds
-// that from reads.
-func Approvals(ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey) ([]report.Plan, []command.Order, error) {
-	plans, err := facts.Plans(ctx, from, scheme, key, nil)
+// Approvals returns the plans of a cluster that wait for an approval, and the orders that approve them, one for each. scheme knows the
+// kinds that from reads.
+func Approvals(
+	ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey,
+) (plans []report.Plan, orders []command.Order, err error) {
+	plans, err = facts.Plans(ctx, from, scheme, key, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +91,6 @@ func Approvals(ctx context.Context, from client.Reader, scheme *runtime.Scheme, 
 	if err != nil {
 		return nil, nil, err
 	}
-	var orders []command.Order
 	for _, of := range append(objects.EtcdClusters, objects.ControlPlane) {
 		for _, p := range plans {
 			if of == nil || facts.Title(of) != p.Group {

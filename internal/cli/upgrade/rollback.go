@@ -49,8 +49,8 @@ func (a *app) rollback(ctx context.Context, c client.Client, key client.ObjectKe
 	return a.write(ctx, c, orders)
 }
 
-// Rollback returns what gives up all upgrades of a cluster that are not done. It is an error unless each of them can be given up: ErrNothing
-// if there is none.
+// Rollback returns what gives up all upgrades of a cluster that are not done. It is an error unless each of them can be given up:
+// ErrNothing if there is none.
 func Rollback(ctx context.Context, from client.Reader, key client.ObjectKey) ([]command.Order, error) {
 	upgrades, err := Read(ctx, from, key)
 	if err != nil {
@@ -80,8 +80,8 @@ func Rollback(ctx context.Context, from client.Reader, key client.ObjectKey) ([]
 		orders = append(orders, o)
 	}
 	if len(orders) == 0 {
-		return nil, fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", ErrNothing, key.Name,
-			key.Name)
+		return nil, fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", ErrNothing,
+			key.Name, key.Name)
 	}
 	return orders, nil
 }

@@ -1,5 +1,5 @@
-// Package act reads what can be done to a cluster from a page, asks whether the user may, and does it: with the client and the rights of the
-// user, by the orders of the commands. It draws nothing, and trusts no page: all is read and asked again before something is written.
+// Package act reads what can be done to a cluster from a page, asks whether the user may, and does it: with the client and the rights of
+// the user, by the orders of the commands. It draws nothing, and trusts no page: all is read and asked again before something is written.
 package act
 
 import (
@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard/actions"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/replace"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/upgrade"
 	"github.com/quorate/quorate/internal/program/plaintext"
@@ -26,15 +27,15 @@ import (
 // Actor does what a user asks for on a page.
 type Actor struct {
 	client client.Client
-	// settle changes plans as the command does.
-	settle func([]report.Plan)
+	// invocation is the command's: it knows whose management cluster the client is of.
+	invocation *command.Invocation
 	// flags name the management cluster for commands that are shown.
 	flags string
 }
 
 // New returns an Actor with the rights of the client.
-func New(c client.Client, settle func([]report.Plan), flags string) *Actor {
-	return &Actor{client: c, settle: settle, flags: flags}
+func New(c client.Client, i *command.Invocation, flags string) *Actor {
+	return &Actor{client: c, invocation: i, flags: flags}
 }
 
 // errNoApproval says that there is nothing to approve.
@@ -50,7 +51,7 @@ func (a *Actor) orders(
 		if err == nil && len(orders) == 0 {
 			err = errNoApproval
 		}
-		a.settle(plans)
+		a.invocation.SettlePlans(plans)
 	case actions.Pause, actions.Resume, actions.Retry:
 		orders, err = upgrade.Verb(name).Orders(ctx, from, key)
 	case actions.Rollback:
@@ -161,8 +162,14 @@ func (a *Actor) Look(ctx context.Context, key client.ObjectKey, name actions.Nam
 	if o.Plans, err = facts.Plans(ctx, from, a.client.Scheme(), key, changed); err != nil {
 		o.PlanWhy = why(err)
 	}
-	a.settle(o.Plans)
+	a.invocation.SettlePlans(o.Plans)
 	return o, nil
+}
+
+// Replacement returns what the replacement of a machine would do, which is left to the command line.
+func (a *Actor) Replacement(ctx context.Context, key client.ObjectKey, machine string) (p report.Plan, do string, err error) {
+	p, err = replace.Plan(ctx, a.invocation, a.client, key, machine)
+	return p, actions.ReplaceCommand(key, machine, a.flags), err
 }
 
 // attempts is how often an order is written again whose object others changed in the same moment.

@@ -28,9 +28,9 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	upgradev1 "github.com/quorate/quorate/api/upgrade/v1alpha1"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard/actions"
 	"github.com/quorate/quorate/internal/cli/facts"
-	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/manager"
 )
 
@@ -131,7 +131,9 @@ func merge(to, change map[string]any) {
 	}
 }
 
-func (s *scene) actor() *Actor { return New(s, func([]report.Plan) {}, "--context other") }
+func (s *scene) actor() *Actor {
+	return New(s, &command.Invocation{Context: "other"}, "--context other")
+}
 
 func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-of-" + name), Generation: 1,
@@ -430,6 +432,23 @@ func TestSameMoment(t *testing.T) {
 	}
 }
 
+// TestReplacement: the plan of a machine's replacement is shown, with the command, and nothing is written.
+func TestReplacement(t *testing.T) {
+	s := newScene(cluster()...)
+	p, text, err := s.actor().Replacement(t.Context(), key, "demo-cp-1")
+	if err != nil || p.Group != "KubeadmControlPlane demo-cp" || text != "quorate replace default/demo-cp-1 --context other" || s.writes != 0 {
+		t.Errorf("%+v, %q, %v, %d writes", p, text, err, s.writes)
+	}
+	for _, name := range []string{"demo-cp-9", "x/demo-cp-1"} {
+		if _, _, err := s.actor().Replacement(t.Context(), key, name); err == nil {
+			t.Errorf("%s has a plan", name)
+		}
+	}
+	if _, _, err := s.actor().Replacement(t.Context(), client.ObjectKey{Namespace: "default", Name: "other"}, "demo-cp-1"); err == nil {
+		t.Error("the machine of another cluster has a plan")
+	}
+}
+
 // TestNothing: an action that does not apply is not offered, and says why. Errors of the API server have no secret.
 func TestNothing(t *testing.T) {
 	objects := cluster()
@@ -450,7 +469,9 @@ func TestNothing(t *testing.T) {
 	}
 	var commands []string
 	for _, l := range left {
-		commands = append(commands, l.Commands...)
+		for _, c := range l.Commands {
+			commands = append(commands, c.Text)
+		}
 	}
 	if text := strings.Join(commands, ", "); text != "quorate replace default/demo-cp-1 --context other, "+
 		"quorate backup list default/demo --context other, quorate backup delete default/demo BACKUP --context other, "+

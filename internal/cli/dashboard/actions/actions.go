@@ -151,7 +151,19 @@ type Left struct {
 	// Effect is what happens then, and Against what stands against it now; empty: it is not known here.
 	Effect, Against string
 	// Commands do it; those that only show come first.
-	Commands []string
+	Commands []Command
+}
+
+// Command is a command to copy.
+type Command struct {
+	Text string
+	// Machine is the one that the command replaces, of which a page shows the plan; empty: it is another command.
+	Machine string
+}
+
+// ReplaceCommand is the command that replaces a machine of a cluster.
+func ReplaceCommand(cluster client.ObjectKey, machine, flags string) string {
+	return with("quorate replace "+cluster.Namespace+"/"+machine, flags)
 }
 
 // LeftOut are what is left to the command line of a cluster: the choices that wait, and what can be done at any time.
@@ -161,7 +173,7 @@ func LeftOut(key client.ObjectKey, c report.Cluster, decisions []report.Decision
 	for _, d := range decisions {
 		for _, o := range d.Offers {
 			l := Left{Title: string(o.Choice.Kind) + " " + o.Name, When: o.Why + " (" + o.Reason + ")", Effect: o.Effect,
-				Commands: []string{with("quorate decide "+name+" "+string(o.Choice.Kind)+" "+o.Name, flags)}}
+				Commands: []Command{{Text: with("quorate decide "+name+" "+string(o.Choice.Kind)+" "+o.Name, flags)}}}
 			if o.Against != "" {
 				l.Against = "it " + o.Against
 			}
@@ -179,7 +191,7 @@ func LeftOut(key client.ObjectKey, c report.Cluster, decisions []report.Decision
 	}
 	for _, machines := range groups {
 		for _, m := range machines {
-			replace.Commands = append(replace.Commands, with("quorate replace "+key.Namespace+"/"+m.Name, flags))
+			replace.Commands = append(replace.Commands, Command{ReplaceCommand(key, m.Name, flags), m.Name})
 		}
 	}
 	if len(replace.Commands) > 0 {
@@ -187,9 +199,9 @@ func LeftOut(key client.ObjectKey, c report.Cluster, decisions []report.Decision
 	}
 	return append(all,
 		Left{Title: "Delete a backup", When: "a backup is needed no more. The newest verified one is deleted only with --yes.",
-			Commands: []string{with("quorate backup list "+name, flags), with("quorate backup delete "+name+" BACKUP", flags)}},
+			Commands: []Command{{Text: with("quorate backup list "+name, flags)}, {Text: with("quorate backup delete "+name+" BACKUP", flags)}}},
 		Left{Title: "Recover the control plane",
 			When: "etcd has lost its quorum for good, or all machines are gone. Writes since the backup, or on other members, are lost. " +
 				"The command shows from what it would recover, and asks.",
-			Commands: []string{with("quorate recover "+name, flags)}})
+			Commands: []Command{{Text: with("quorate recover "+name, flags)}}})
 }

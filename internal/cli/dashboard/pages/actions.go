@@ -42,6 +42,19 @@ func Action(w io.Writer, f Frame, o actions.Offer, form Form) error {
 	return draw(w, "action.html", page, body{Frame: f, Title: f.Name + ": " + o.Title, Level: report.AsWanted})
 }
 
+// Replacement draws what the replacement of a machine would do, and the command that does it. why says why there is no plan.
+func Replacement(w io.Writer, f Frame, machine, do string, p report.Plan, why string) error {
+	page := struct {
+		Frame
+		Machine, Do, Why string
+		Plans            []planned
+	}{Frame: f, Machine: machine, Do: do, Why: why}
+	if why == "" {
+		page.Plans = []planned{plannedOf(f, p)}
+	}
+	return draw(w, "replacement.html", page, body{Frame: f, Title: f.Name + ": replace " + machine, Level: report.AsWanted})
+}
+
 // Outcome draws what came of an action that a person confirmed at a time.
 func Outcome(w io.Writer, f Frame, of actions.Action, sent time.Time, o actions.Outcome) error {
 	return draw(w, "outcome.html", struct {

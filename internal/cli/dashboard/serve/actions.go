@@ -12,6 +12,8 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/dashboard/actions"
 	"github.com/quorate/quorate/internal/cli/dashboard/pages"
+	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // Actor does what the pages offer, with the rights of the user.
@@ -20,6 +22,8 @@ type Actor interface {
 	Offers(context.Context, client.ObjectKey) ([]actions.Offer, []actions.Left, error)
 	// Look returns how one action stands, with its plan.
 	Look(context.Context, client.ObjectKey, actions.Name) (actions.Offer, error)
+	// Replacement returns what the replacement of a machine would do, and the command that does it.
+	Replacement(ctx context.Context, key client.ObjectKey, machine string) (p report.Plan, do string, err error)
 	// Do does an action, if the lines that its page showed still hold.
 	Do(ctx context.Context, key client.ObjectKey, name actions.Name, shown []string) actions.Outcome
 }
@@ -31,6 +35,7 @@ const mostAction = 64 << 10
 func (h *Handler) offer(base string) {
 	h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/actions", h.actions)
 	h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/actions/{action}", h.action)
+	h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/actions/replace/{machine}", h.replacement)
 	h.private.HandleFunc("POST "+base+"clusters/{namespace}/{name}/actions/{action}", h.act)
 }
 
@@ -84,6 +89,23 @@ func (h *Handler) action(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del("Accept-Encoding")
 	f.Looked, f.Now = time.Now(), time.Now()
 	h.write(w, r, http.StatusOK, func(to io.Writer) error { return pages.Action(to, f, o, form) })
+}
+
+// replacement shows what the replacement of a machine would do.
+func (h *Handler) replacement(w http.ResponseWriter, r *http.Request) {
+	f, key, _, ok := h.about(r)
+	machine := r.PathValue("machine")
+	if !ok || !valid.MatchString(machine) {
+		http.NotFound(w, r)
+		return
+	}
+	p, do, err := h.actor.Replacement(r.Context(), key, machine)
+	why := ""
+	if err != nil {
+		why = plaintext.Redact(err.Error())
+	}
+	f.Looked, f.Now = time.Now(), time.Now()
+	h.write(w, r, http.StatusOK, func(to io.Writer) error { return pages.Replacement(to, f, machine, do, p, why) })
 }
 
 // aboutText names an action on a cluster.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/internal/cli/dashboard/actions"
 	"github.com/quorate/quorate/internal/cli/facts"
+	"github.com/quorate/quorate/internal/cli/report"
 )
 
 // doer offers all actions, and counts what is done.
@@ -36,7 +38,14 @@ func (d *doer) Offers(_ context.Context, key client.ObjectKey) (all []actions.Of
 	for _, of := range actions.All() {
 		all = append(all, d.offer(key, of))
 	}
-	return all, []actions.Left{{Title: "Recover", Commands: []string{"quorate recover " + key.String()}}}, nil
+	return all, []actions.Left{{Title: "Replace", Commands: []actions.Command{{Text: "quorate replace", Machine: "demo-cp-1"}}}}, nil
+}
+
+func (d *doer) Replacement(_ context.Context, _ client.ObjectKey, machine string) (report.Plan, string, error) {
+	if machine != "demo-cp-1" {
+		return report.Plan{}, "", errors.New("token: abcdef.0123456789abcdef is refused")
+	}
+	return report.Plan{Group: "KubeadmControlPlane demo-cp"}, "quorate replace default/demo-cp-1", nil
 }
 
 func (d *doer) Look(_ context.Context, key client.ObjectKey, name actions.Name) (actions.Offer, error) {
@@ -388,6 +397,24 @@ func TestActionPages(t *testing.T) {
 		if buttons != 1 || !labels["confirm"] {
 			t.Errorf("%s: there are %d buttons and the labels %v", of.Name, buttons, labels)
 		}
+	}
+	if !strings.Contains(list, `href="`+cluster+`/actions/replace/demo-cp-1"`) {
+		t.Error("the list does not lead to the plan of a replacement")
+	}
+	page := text(t, answer(h, request("GET", cluster+"/actions/replace/demo-cp-1", in)))
+	if !strings.Contains(page, "quorate replace default/demo-cp-1") || !strings.Contains(page, "KubeadmControlPlane demo-cp") ||
+		strings.Contains(page, "<form") {
+		t.Errorf("the plan of a replacement: %s", page)
+	}
+	page = text(t, answer(h, request("GET", cluster+"/actions/replace/other", in)))
+	if !strings.Contains(page, "There is no plan") || strings.Contains(page, "0123456789abcdef") {
+		t.Errorf("a replacement without a plan: %s", page)
+	}
+	if got := answer(h, request("POST", cluster+"/actions/replace/demo-cp-1", func(r *http.Request) {
+		in(r)
+		r.Header.Set("Origin", "http://"+host)
+	})); got.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("a replacement that is sent: %d", got.StatusCode)
 	}
 	if got := answer(h, request("GET", h.guard.base+"clusters/default/nobody/actions/pause", in)); got.StatusCode != http.StatusNotFound {
 		t.Errorf("of no cluster: %d", got.StatusCode)

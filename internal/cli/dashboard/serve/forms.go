@@ -20,8 +20,8 @@ import (
 // formLife is how long a form can be sent after it was shown.
 const formLife = 15 * time.Minute
 
-// forms makes the fields that a form must have to be obeyed, and keeps what came of those that were sent. A form counts once, for one session,
-// one action on one cluster, and what its page showed.
+// forms makes the fields that a form must have to be obeyed, and keeps what came of those that were sent. A form counts once, for one
+// session, one action on one cluster, and what its page showed.
 type forms struct {
 	key []byte
 
