@@ -28,7 +28,7 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 		return 0
 	case t.steady(d) && (t.Memory.Addons.Fail() || t.Memory.ExternalEtcd.Fail()):
 		soon = observe.SoonAtRest // no watch reports that they work again
-	case t.steady(d):
+	case t.steady(d), t.sleeps(d):
 		soon = observe.SoonSteady
 	default:
 		soon = t.pace()
@@ -50,6 +50,12 @@ func (t *Turn) Again(d plan.Decision) time.Duration {
 // steady reports whether nothing is left to do, and what is watched tells of whatever happens. Of machines without Nodes only etcd tells.
 func (t *Turn) steady(d plan.Decision) bool {
 	return d.Step.Verb == plan.Nothing && !t.Nodeless && t.pace() == observe.SoonAtRest
+}
+
+// sleeps reports whether the group is hibernated and nothing of it is left to go: only its own object wakes it, which is watched.
+func (t *Turn) sleeps(d plan.Decision) bool {
+	p := t.Facts.Power
+	return d.Step.Verb == plan.Wait && p.Hibernate && p.Backup != "" && len(t.Facts.Machines) == 0
 }
 
 // rest is how long a survey is believed after a decision, while nothing changes; 0: something is under way.

@@ -206,10 +206,15 @@ func (e *environment) loses(t *testing.T, name string, d drill, lost []string) t
 	if d.fault != etcdKilled {
 		e.quorate(t, append([]string{"machine", "stop"}, lost...)...)
 	}
-	return told(t, recoveryPossible, func() (reason, message string) {
+	return told(t, recoveryPossible, e.said(t, name))
+}
+
+// said is what the plan of a control plane says now.
+func (e *environment) said(t *testing.T, name string) func() (reason, message string) {
+	return func() (reason, message string) {
 		p := e.controlPlane(t, name).Status.Plan
 		return p.Reason, p.Message
-	})
+	}
 }
 
 // told waits until a plan says what can be recovered from, and returns how long after the loss that was. It prints for how long the plan

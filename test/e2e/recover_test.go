@@ -19,7 +19,7 @@ func recoverSurvivor(t *testing.T, e *environment) {
 	old := e.losable(t, name)
 	before := e.writes(t, name, 5*time.Second)
 	e.quorate(t, "machine", "stop", old[0], old[1])
-	eventually(t, "the quorum counts as lost", patience, e.reasonIs(t, name, "QuorumLost"))
+	told(t, recoveryPossible, e.said(t, name))
 	e.recovers(t, name, old)
 	if n := before.lost(context.Background(), t); n > 0 {
 		t.Errorf("%d of %d acknowledged writes are lost, which the survivor held", n, len(before.acknowledged))

@@ -439,6 +439,19 @@ func TestAgain(t *testing.T) {
 		{"something must be given", func(s *group.Turn) { s.Refuse(plan.Refusal{Reason: "X", Message: "x"}) }, waiting, observe.SoonMissing},
 		{"paused", func(s *group.Turn) { s.Facts.Group.Paused = true }, waiting, 0},
 		{"the whole group goes", func(s *group.Turn) { s.Facts.Group.Deleting = true }, waiting, observe.SoonAtRest},
+		{"hibernated", func(s *group.Turn) {
+			s.Facts.Power, s.Facts.Machines = plan.Power{Hibernate: true, Backup: "b"}, nil
+		}, waiting, observe.SoonSteady},
+		{"hibernated, and a machine goes", func(s *group.Turn) {
+			s.Facts.Power = plan.Power{Hibernate: true, Backup: "b"}
+			s.Facts.Machines = s.Facts.Machines[:1]
+		}, waiting, observe.SoonBusy},
+		{"before the backup of a hibernation", func(s *group.Turn) {
+			s.Facts.Power, s.Facts.Machines = plan.Power{Hibernate: true}, nil
+		}, waiting, observe.SoonBusy},
+		{"woken", func(s *group.Turn) {
+			s.Facts.Power, s.Facts.Machines = plan.Power{Backup: "b"}, nil
+		}, waiting, observe.SoonBusy},
 	}
 	for _, test := range tests {
 		s := fine()
