@@ -461,10 +461,10 @@ func TestNothing(t *testing.T) {
 	}
 	for _, o := range all {
 		if o.Offered() || o.Why == "" {
-			t.Errorf("%s is offered: %+v", o.Action.Name, o)
+			t.Errorf("%s is offered: %+v", o.Name, o)
 		}
-		if out := s.actor().Do(t.Context(), key, o.Action.Name, o.Shown); len(out.Done) > 0 || out.Failed == "" || s.writes > 0 {
-			t.Errorf("%s is done: %+v", o.Action.Name, out)
+		if out := s.actor().Do(t.Context(), key, o.Name, o.Shown); len(out.Done) > 0 || out.Failed == "" || s.writes > 0 {
+			t.Errorf("%s is done: %+v", o.Name, out)
 		}
 	}
 	var commands []string

@@ -1,5 +1,5 @@
 // Package actions knows what a person can do to a cluster from a page: the actions and the commands that do the same, what a page says of
-// them, and what was shown differs in. It also knows what is left to the command line. It reads and writes nothing.
+// them, and whether what a page showed still holds. It also knows what is left to the command line. It reads and writes nothing.
 package actions
 
 import (
