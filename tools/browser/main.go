@@ -31,8 +31,8 @@ const limit = time.Minute
 type request struct {
 	// Do is open, eval, key, width, scheme, picture or seen.
 	Do string `json:"do"`
-	// Text is an address to open, an expression whose value (or the value of the promise that it is) is wanted, a key (Tab, Enter, Space), a
-	// width in pixels, a colour scheme (dark, light), or the file for a picture of the page.
+	// Text is an address to open, or an expression whose value (or the value of the promise that it is) is wanted. Or it is a key (Tab,
+	// Enter, Space), a width in pixels, a colour scheme (dark, light), or the file for a picture of the page.
 	Text string `json:"text,omitempty"`
 }
 

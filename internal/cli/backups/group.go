@@ -132,7 +132,7 @@ func Order(ctx context.Context, from client.Reader, key client.ObjectKey, at tim
 		return command.Order{}, err
 	}
 	o := k.order(at)
-	o.Says = facts.Title(k.of) + ": a backup is asked for"
+	o.Says = facts.Title(k.of) + ": a backup was requested"
 	o.Basis = fmt.Sprintf("takes backups to %s %s", k.spec().StoreRef.Kind, k.spec().StoreRef.Name)
 	return o, o.Read(ctx, from)
 }

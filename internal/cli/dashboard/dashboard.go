@@ -56,9 +56,10 @@ machines, the members of etcd and how many of them may fail. Then follow the nex
 conditions. Other pages have what every rule says, the plan, and what was done. The data are those of status, explain, plan and history.
 
 The pages read with your kubeconfig and your rights. The page "Actions" of a cluster can approve a change, pause, resume, retry and roll
-back an upgrade in place, and take a backup, as the commands do: each shows its plan first, asks whether you may, and is done when you
-confirm it. With --read-only there are no actions. The address that is printed has a one-time token: it lets in one
-browser, once. Only this host can reach the pages.`,
+back an upgrade in place, and take a backup. It writes what the commands write. Each action needs the right of its command, shows its plan
+first, and waits for you to confirm it. With --read-only the pages offer no action.
+
+The address that is printed has a one-time token: it lets in one browser, once. Only this host can reach the pages.`,
 		Example: `  quorate dashboard
   quorate dashboard --no-browser --address 127.0.0.1:9090
   quorate dashboard --read-only                             # without actions

@@ -1,5 +1,5 @@
-// Package act reads what can be done to a cluster from a page, asks whether the user may, and does it: with the client and the rights of
-// the user, by the orders of the commands. It draws nothing, and trusts no page: all is read and asked again before something is written.
+// Package act reads what can be done to a cluster from a page, asks whether the user may, and does it by the orders of the commands. It has
+// the client and the rights of the user. It draws nothing, and trusts no page: it reads and asks again before it writes.
 package act
 
 import (
@@ -41,7 +41,7 @@ func New(c client.Client, i *command.Invocation, flags string) *Actor {
 // errNoApproval says that there is nothing to approve.
 var errNoApproval = errors.New("no change waits for an approval")
 
-// orders are what the command of an action writes, with the plans that it shows first, if it shows any. at is when a backup is asked for.
+// orders are what the command of an action writes, with the plans that it shows first, if it shows any. at is when a backup is requested.
 func (a *Actor) orders(
 	ctx context.Context, from client.Reader, key client.ObjectKey, name actions.Name, at time.Time,
 ) (orders []command.Order, plans []report.Plan, err error) {

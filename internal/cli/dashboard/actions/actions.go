@@ -1,5 +1,6 @@
-// Package actions knows what a person can do to a cluster from a page: the actions and the commands that do the same, what a page says of
-// them, and whether what a page showed still holds. It also knows what is left to the command line. It reads and writes nothing.
+// Package actions knows what a person can do to a cluster from a page: the actions, the commands that do the same, and what a page says
+// about them. It compares what a page showed with what holds now. It also knows what is left to the command line. It reads and writes
+// nothing.
 package actions
 
 import (
