@@ -89,6 +89,7 @@ func dashboard(t *testing.T, e *environment) {
 	b.do(t, "open", home+"/plan", nil)
 	eventually(t, "the plan of what is under way", patience, says(t, b, "What becomes of each machine"))
 	b.picture(t, "dashboard-plan")
+	e.approvesOnPage(t, b, a, name, home)
 	b.do(t, "open", fleet, nil)
 	eventually(t, "the fleet", patience, says(t, b, "default/"+name))
 
@@ -106,6 +107,32 @@ func dashboard(t *testing.T, e *environment) {
 		t.Errorf("problems on the pages: %v", other)
 	}
 	e.takeDown(t, name)
+}
+
+// approvesOnPage approves what waits by the keyboard alone, on the page of the cluster's actions.
+func (e *environment) approvesOnPage(t *testing.T, b *browser, a axe, name, home string) {
+	t.Helper()
+	b.do(t, "open", home+"/actions", nil)
+	eventually(t, "the actions", patience, says(t, b, "Left to the command line"))
+	a.check(t, b, "actions")
+	everything(t, b)
+	keyboard(t, b, `main a[href$="/actions/approve"]`)
+	eventually(t, "what is approved", patience, says(t, b, "I have read what stands above"))
+	a.check(t, b, "an action")
+	if found := e.controlPlane(t, name).Annotations[controlplanev1.ApprovedAnnotation]; found != "" {
+		t.Errorf("revision %s is approved before it is confirmed", found)
+	}
+	reach(t, b, "#confirm")
+	b.do(t, "key", "Space", nil)
+	keyboard(t, b, "main form button")
+	eventually(t, "the page says that it is done", patience, says(t, b, "Done."))
+	a.check(t, b, "what came of an action")
+	eventually(t, "the control plane waits no more for an approval", patience, func() string {
+		if p := e.controlPlane(t, name).Status.Plan; p.Reason == "ApprovalRequired" {
+			return p.Message
+		}
+		return ""
+	})
 }
 
 // dashboard starts the command, and returns the address that it prints and what ends it as Ctrl-C does, which returns its exit code.
@@ -222,11 +249,17 @@ func level(t *testing.T, b *browser, wanted ...string) func() string {
 // keyboard goes to an element by the key Tab, and presses Enter there.
 func keyboard(t *testing.T, b *browser, to string) {
 	t.Helper()
+	reach(t, b, to)
+	b.do(t, "key", "Enter", nil)
+}
+
+// reach goes to an element by the key Tab.
+func reach(t *testing.T, b *browser, to string) {
+	t.Helper()
 	for range 100 {
 		b.do(t, "key", "Tab", nil)
 		var there bool
 		if b.do(t, "eval", fmt.Sprintf("document.activeElement === document.querySelector(%q)", to), &there); there {
-			b.do(t, "key", "Enter", nil)
 			return
 		}
 	}

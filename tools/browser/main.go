@@ -31,8 +31,8 @@ const limit = time.Minute
 type request struct {
 	// Do is open, eval, key, width, scheme, picture or seen.
 	Do string `json:"do"`
-	// Text is an address to open, an expression whose value (or the value of the promise that it is) is wanted, a key (Tab, Enter), a width in
-	// pixels, a colour scheme (dark, light), or the file for a picture of the page.
+	// Text is an address to open, or an expression whose value (or the value of the promise that it is) is wanted. Or it is a key (Tab,
+	// Enter, Space), a width in pixels, a colour scheme (dark, light), or the file for a picture of the page.
 	Text string `json:"text,omitempty"`
 }
 
@@ -165,9 +165,9 @@ func (t *tab) do(r request) (json.RawMessage, error) {
 		}
 		return value, err
 	case "key":
-		keys := map[string]string{"Tab": kb.Tab, "Enter": kb.Enter}
+		keys := map[string]string{"Tab": kb.Tab, "Enter": kb.Enter, "Space": " "}
 		if keys[r.Text] == "" {
-			return nil, fmt.Errorf("key %q: must be Tab or Enter", r.Text)
+			return nil, fmt.Errorf("key %q: must be Tab, Enter or Space", r.Text)
 		}
 		return nil, chromedp.Run(ctx, chromedp.KeyEvent(keys[r.Text]))
 	case "width":

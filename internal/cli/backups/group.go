@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -31,7 +30,7 @@ func (k *keeper) spec() *controlplanev1.BackupSpec { return k.of.Kind.Spec(k.obj
 func (k *keeper) status() *controlplanev1.BackupStatus { return k.of.Kind.Status(k.object).Backup }
 
 // keeperOf finds it.
-func keeperOf(ctx context.Context, c client.Client, key client.ObjectKey) (*keeper, error) {
+func keeperOf(ctx context.Context, c client.Reader, key client.ObjectKey) (*keeper, error) {
 	objects, err := facts.Read(ctx, c, key)
 	if err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func keeperOf(ctx context.Context, c client.Client, key client.ObjectKey) (*keep
 	return nil, fmt.Errorf("cluster %s takes no backups: set spec.backup of its control plane, or of its EtcdCluster", key.Name)
 }
 
-func (k *keeper) read(ctx context.Context, c client.Client) error {
+func (k *keeper) read(ctx context.Context, c client.Reader) error {
 	k.object = k.of.Kind.New()
 	if err := c.Get(ctx, k.of.Key, k.object); err != nil {
 		return fmt.Errorf("reading %s: %w", facts.Title(k.of), err)
@@ -96,18 +95,11 @@ func (a *app) ask(ctx context.Context, c client.Client, key client.ObjectKey) er
 	if err != nil {
 		return err
 	}
-	asked, err := nextSecond(ctx)
+	asked, err := NextSecond(ctx)
 	if err != nil {
 		return err
 	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(k.of.Kind.Type().GroupVersionKind)
-	object.SetNamespace(k.of.Key.Namespace)
-	object.SetName(k.of.Key.Name)
-	change := command.Change{Object: object, Manager: "quorate-backup", Patch: map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{controlplanev1.BackupRequestedAnnotation: asked.Format(time.RFC3339Nano)}},
-	}}
-	if err := change.Write(ctx, c); err != nil {
+	if err := k.order(asked).Write(ctx, c); err != nil {
 		return err
 	}
 	again := time.NewTicker(every)
@@ -127,9 +119,27 @@ func (a *app) ask(ctx context.Context, c client.Client, key client.ObjectKey) er
 	}
 }
 
-// nextSecond waits for the next whole second and returns it. Times of attempts and of backups are in whole seconds: with a part of one, a
+// order asks for a backup that is taken at a time, or later.
+func (k *keeper) order(at time.Time) command.Order {
+	return command.NewOrder(k.of.Kind.Type().GroupVersionKind, k.of.Key, "quorate-backup",
+		command.Annotate(controlplanev1.BackupRequestedAnnotation, at.Format(time.RFC3339Nano)))
+}
+
+// Order returns what asks for a backup of a cluster that is taken at a time, which NextSecond returned, or later.
+func Order(ctx context.Context, from client.Reader, key client.ObjectKey, at time.Time) (command.Order, error) {
+	k, err := keeperOf(ctx, from, key)
+	if err != nil {
+		return command.Order{}, err
+	}
+	o := k.order(at)
+	o.Says = facts.Title(k.of) + ": a backup was requested"
+	o.Basis = fmt.Sprintf("takes backups to %s %s", k.spec().StoreRef.Kind, k.spec().StoreRef.Name)
+	return o, o.Read(ctx, from)
+}
+
+// NextSecond waits for the next whole second and returns it. Times of attempts and of backups are in whole seconds: with a part of one, a
 // backup that was taken just before would count as the requested one.
-func nextSecond(ctx context.Context) (time.Time, error) {
+func NextSecond(ctx context.Context) (time.Time, error) {
 	next := time.Now().Truncate(time.Second).Add(time.Second)
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()

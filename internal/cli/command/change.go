@@ -76,10 +76,22 @@ func (c Change) refusal(err error) error {
 	case err == nil:
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsConflict(err):
-		return Usagef("%s %s: %s", c.Object.GetKind(), c.Object.GetName(), reasons(err))
+		return Usage(&refused{text: fmt.Sprintf("%s %s: %s", c.Object.GetKind(), c.Object.GetName(), reasons(err)), err: err})
 	}
 	return fmt.Errorf("applying %s %s: %w", c.Object.GetKind(), c.Object.GetName(), err)
 }
+
+// refused is what the management plane refuses, in short. It wraps the answer, which says of what kind it is.
+type refused struct {
+	text string
+	err  error
+}
+
+// Error is the short text.
+func (r *refused) Error() string { return r.text }
+
+// Unwrap is the answer.
+func (r *refused) Unwrap() error { return r.err }
 
 // reasons are the causes in the server's answer, which is long-winded otherwise.
 func reasons(err error) string {

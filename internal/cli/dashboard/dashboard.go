@@ -12,13 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/internal/cli/archive"
 	"github.com/quorate/quorate/internal/cli/command"
+	"github.com/quorate/quorate/internal/cli/dashboard/act"
 	"github.com/quorate/quorate/internal/cli/dashboard/serve"
 	"github.com/quorate/quorate/internal/cli/screen"
 )
@@ -44,7 +47,7 @@ func Commands(i *command.Invocation) []*cobra.Command {
 func dashboardCommand(i *command.Invocation) *cobra.Command {
 	a := &app{i}
 	var address string
-	var noBrowser bool
+	var noBrowser, readOnly bool
 	cmd := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show all clusters in a browser: by risk, with quorum, next step, plan and history",
@@ -52,10 +55,14 @@ func dashboardCommand(i *command.Invocation) *cobra.Command {
 machines, the members of etcd and how many of them may fail. Then follow the next step with its reason and what ends a wait, backups and
 conditions. Other pages have what every rule says, the plan, and what was done. The data are those of status, explain, plan and history.
 
-The pages read with your kubeconfig and your rights, and change nothing. The address that is printed has a one-time token: it lets in one
-browser, once. Only this host can reach the pages.`,
+The pages read with your kubeconfig and your rights. The page "Actions" of a cluster can approve a change, pause, resume, retry and roll
+back an upgrade in place, and take a backup. It writes what the commands write. Each action needs the right of its command, shows its plan
+first, and waits for you to confirm it. With --read-only the pages offer no action.
+
+The address that is printed has a one-time token: it lets in one browser, once. Only this host can reach the pages.`,
 		Example: `  quorate dashboard
   quorate dashboard --no-browser --address 127.0.0.1:9090
+  quorate dashboard --read-only                             # without actions
   quorate dashboard --context management                    # of a management cluster of your own`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,11 +70,12 @@ browser, once. Only this host can reach the pages.`,
 			if err != nil {
 				return command.Usage(err)
 			}
-			return a.run(cmd.Context(), at, !noBrowser)
+			return a.run(cmd.Context(), at, !noBrowser, !readOnly)
 		},
 	}
 	cmd.Flags().StringVar(&address, "address", "127.0.0.1:0", "address and port on loopback to listen on; port 0 takes a free one")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address only, and open no browser")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "offer no actions: the pages only show")
 	a.AddManagementTo(cmd)
 	return cmd
 }
@@ -82,7 +90,7 @@ func loopback(address string) (netip.AddrPort, error) {
 }
 
 // run serves until ctx ends.
-func (a *app) run(ctx context.Context, at netip.AddrPort, open bool) error {
+func (a *app) run(ctx context.Context, at netip.AddrPort, open, acts bool) error {
 	c, err := a.Management()
 	if err != nil {
 		return err
@@ -101,7 +109,11 @@ func (a *app) run(ctx context.Context, at netip.AddrPort, open bool) error {
 	living, end := context.WithCancel(ctx)
 	defer end()
 	hosts := names(listener.Addr())
-	handler, token := serve.New(newLooks(living, c, host, a.SettlePlans), hosts...)
+	var actor serve.Actor
+	if acts {
+		actor = act.New(c, a.Invocation, a.flags())
+	}
+	handler, token := serve.New(newLooks(living, c, host, a.SettlePlans), actor, hosts...)
 	address := "http://" + hosts[0] + "/#" + token
 	a.NewScreen().Print(
 		screen.Line{{Text: "dashboard  "}, {Text: address, Colour: screen.Strong}},
@@ -110,6 +122,24 @@ func (a *app) run(ctx context.Context, at netip.AddrPort, open bool) error {
 		a.open(ctx, address)
 	}
 	return serveUntil(ctx, listener, handler)
+}
+
+// plain is a word that a shell takes as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// flags are the flags that name the management cluster, for commands that pages show; empty: the environment of this host.
+func (a *app) flags() string {
+	var parts []string
+	for _, flag := range []struct{ name, value string }{{"--kubeconfig", a.Kubeconfig}, {"--context", a.Context}} {
+		switch {
+		case flag.value == "":
+		case plain.MatchString(flag.value):
+			parts = append(parts, flag.name+" "+flag.value)
+		default:
+			parts = append(parts, flag.name+" '"+strings.ReplaceAll(flag.value, "'", `'\''`)+"'")
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // names are the values of the header Host by which a browser on this host reaches an address.

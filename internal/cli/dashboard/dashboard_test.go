@@ -191,6 +191,21 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
+// TestFlags: commands that pages show name the same management cluster, and a shell reads them as they are meant.
+func TestFlags(t *testing.T) {
+	for want, i := range map[string]command.Invocation{
+		"":                                     {},
+		"--context management":                 {Context: "management"},
+		"--kubeconfig /a/b.yaml --context a@b": {Kubeconfig: "/a/b.yaml", Context: "a@b"},
+		`--context 'a b; rm -rf '\''x'\'''`:    {Context: "a b; rm -rf 'x'"},
+		"--context '$(id)'":                    {Context: "$(id)"},
+	} {
+		if got := (&app{&i}).flags(); got != want {
+			t.Errorf("%+v: %s, want %s", i, got, want)
+		}
+	}
+}
+
 // TestNames: the names of the server are its address and localhost, each with its port.
 func TestNames(t *testing.T) {
 	for address, want := range map[string]string{

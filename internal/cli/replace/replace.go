@@ -108,6 +108,21 @@ func (a *app) replace(ctx context.Context, c client.Client, name string, f flags
 	return command.Within(ctx, f.timeout, late, func(ctx context.Context) error { return a.follow(ctx, c, t) })
 }
 
+// Plan forecasts what the replacement of a machine of a cluster does, as the command shows it. Nothing is written.
+func Plan(ctx context.Context, i *command.Invocation, c client.Client, cluster client.ObjectKey, name string) (report.Plan, error) {
+	t, err := find(ctx, c, cluster.Namespace+"/"+name)
+	if err != nil {
+		return report.Plan{}, err
+	}
+	if t.cluster != cluster {
+		return report.Plan{}, command.Usagef("Machine %s is one of cluster %s", name, t.cluster.Name)
+	}
+	if err := t.check(); err != nil {
+		return report.Plan{}, err
+	}
+	return t.asking().Plan(ctx, i, c, t.cluster, t.object)
+}
+
 // replaces reports whether a machine is replaced, by a plan.
 func replaces(p report.Plan, name string) bool {
 	return slices.ContainsFunc(p.Machines, func(m forecast.Machine) bool { return m.Name == name && m.Fate == forecast.Replace })

@@ -3,10 +3,11 @@ package upgrade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
@@ -45,13 +46,12 @@ spec as it is: another change needs another one. It ends when all machines are a
 // errNotApproved: a person was asked, and did not approve.
 var errNotApproved = errors.New("nothing was approved")
 
-// approve shows what waits for an approval, asks, and writes the approval.
+// approve shows what waits for an approval, asks, and writes the approval. Where the spec has changed meanwhile it approves nothing.
 func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey, yes bool) error {
-	plans, err := facts.Plans(ctx, c, c.Scheme(), key, nil)
+	plans, orders, err := Approvals(ctx, c, c.Scheme(), key)
 	if err != nil {
 		return err
 	}
-	plans = slices.DeleteFunc(plans, func(p report.Plan) bool { return p.Approval == "" })
 	if len(plans) == 0 {
 		a.NewScreen().Printf("cluster %s waits for no approval", key.Name)
 		return nil
@@ -60,34 +60,51 @@ func (a *app) approve(ctx context.Context, c client.Client, key client.ObjectKey
 	if !yes && !a.Agrees("Approve this?") {
 		return errNotApproved
 	}
-	objects, err := facts.Read(ctx, c, key)
-	if err != nil {
-		return err
-	}
-	for _, of := range append(objects.EtcdClusters, objects.ControlPlane) {
-		for _, p := range plans {
-			if of != nil && facts.Title(of) == p.Group {
-				if err := a.write(ctx, c, of, p.Approval); err != nil {
-					return err
-				}
-			}
+	return a.write(ctx, c, orders)
+}
+
+// write carries orders out, one after the other, and prints what each did.
+func (a *app) write(ctx context.Context, c client.Client, orders []command.Order) error {
+	for _, o := range orders {
+		if err := o.Write(ctx, c); err != nil {
+			return err
 		}
+		a.NewScreen().Printf("%s", o.Says)
 	}
 	return nil
 }
 
-// write notes the approval of a revision. Where the spec has changed meanwhile it approves nothing.
-func (a *app) write(ctx context.Context, c client.Client, of *facts.Group, revision string) error {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(of.Kind.Type().GroupVersionKind)
-	object.SetNamespace(of.Key.Namespace)
-	object.SetName(of.Key.Name)
-	change := command.Change{Object: object, Manager: "quorate-approve", Patch: map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{controlplanev1.ApprovedAnnotation: revision}},
-	}}
-	if err := change.Write(ctx, c); err != nil {
-		return err
+// Approvals returns the plans of a cluster that wait for an approval, and the orders that approve them, one for each. scheme knows the
+// kinds that from reads.
+func Approvals(
+	ctx context.Context, from client.Reader, scheme *runtime.Scheme, key client.ObjectKey,
+) (plans []report.Plan, orders []command.Order, err error) {
+	plans, err = facts.Plans(ctx, from, scheme, key, nil)
+	if err != nil {
+		return nil, nil, err
 	}
-	a.NewScreen().Printf("%s: revision %s is approved", facts.Title(of), revision)
-	return nil
+	plans = slices.DeleteFunc(plans, func(p report.Plan) bool { return p.Approval == "" })
+	if len(plans) == 0 {
+		return nil, nil, nil
+	}
+	objects, err := facts.Read(ctx, from, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, of := range append(objects.EtcdClusters, objects.ControlPlane) {
+		for _, p := range plans {
+			if of == nil || facts.Title(of) != p.Group {
+				continue
+			}
+			o := command.NewOrder(of.Kind.Type().GroupVersionKind, of.Key, "quorate-approve",
+				command.Annotate(controlplanev1.ApprovedAnnotation, p.Approval))
+			o.Says = fmt.Sprintf("%s: revision %s is approved", p.Group, p.Approval)
+			o.Basis = "revision " + p.Approval + " waits for an approval"
+			if err := o.Read(ctx, from); err != nil {
+				return nil, nil, err
+			}
+			orders = append(orders, o)
+		}
+	}
+	return plans, orders, nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/quorate/quorate/internal/upgrade/updates"
 )
 
-// read reads the upgrades in place of a cluster, the oldest first. Nodes whose upgrade belongs to no control plane's or
+// Read reads the upgrades in place of a cluster, the oldest first. Nodes whose upgrade belongs to no control plane's or
 // MachineDeployment's stand each by itself.
-func read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.Upgrade, error) {
+func Read(ctx context.Context, c client.Reader, key client.ObjectKey) ([]report.Upgrade, error) {
 	of := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}}
 	var nodes upgradev1.NodeUpgradeList
 	var controlPlanes upgradev1.ControlPlaneUpgradeList

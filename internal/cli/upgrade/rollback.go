@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,7 +17,7 @@ import (
 )
 
 func (a *app) rollbackCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "rollback [NAME]",
 		Short: "Give up an upgrade that failed before any node had it",
 		Long: `Give up an upgrade in place that failed, or was paused before it began: the control plane, or the MachineDeployment, gets
@@ -35,44 +36,67 @@ does not go back: once one has it, the others follow with 'quorate upgrade retry
 			return a.rollback(cmd.Context(), c, key)
 		},
 	}
+	a.AddManagementTo(cmd)
+	return cmd
 }
 
-// rollback gives up all upgrades of a cluster that are not done. Nothing is written unless each of them can be given up.
+// rollback gives up all upgrades of a cluster that are not done.
 func (a *app) rollback(ctx context.Context, c client.Client, key client.ObjectKey) error {
-	upgrades, err := read(ctx, c, key)
+	orders, err := Rollback(ctx, c, key)
 	if err != nil {
 		return err
 	}
-	var back []func() error
+	return a.write(ctx, c, orders)
+}
+
+// Rollback returns what gives up all upgrades of a cluster that are not done. It is an error unless each of them can be given up:
+// ErrNothing if there is none.
+func Rollback(ctx context.Context, from client.Reader, key client.ObjectKey) ([]command.Order, error) {
+	upgrades, err := Read(ctx, from, key)
+	if err != nil {
+		return nil, err
+	}
+	var orders []command.Order
 	for _, u := range upgrades {
 		if u.Done() == len(u.Nodes) {
 			continue
 		}
 		if err := cannotRollBack(u); err != nil {
-			return err
+			return nil, err
 		}
-		version, err := versionOf(ctx, c, key.Namespace, u)
+		version, err := versionOf(ctx, from, key.Namespace, u)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		back = append(back, func() error {
-			if err := setVersion(ctx, c, key.Namespace, u.Of, version); err != nil {
-				return err
-			}
-			a.NewScreen().Printf("%s: version %s -> %s", u.Of, u.Version, version)
-			return nil
-		})
+		o, err := setVersion(key.Namespace, u.Of, version)
+		if err != nil {
+			return nil, err
+		}
+		o.Says = fmt.Sprintf("%s: version %s -> %s", u.Of, u.Version, version)
+		o.Basis = o.Says + ": " + standing(u)
+		if err := o.Read(ctx, from); err != nil {
+			return nil, err
+		}
+		orders = append(orders, o)
 	}
-	if len(back) == 0 {
-		return fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", errNothing, key.Name,
-			key.Name)
+	if len(orders) == 0 {
+		return nil, fmt.Errorf("%w: cluster %s has no upgrade to roll back; `quorate upgrade status %s` shows what there is", ErrNothing,
+			key.Name, key.Name)
 	}
-	for _, write := range back {
-		if err := write(); err != nil {
-			return err
+	return orders, nil
+}
+
+// standing says how far the nodes of an upgrade are that can be given up.
+func standing(u report.Upgrade) string {
+	var parts []string
+	for _, n := range u.Nodes {
+		if n.Failed == "" {
+			parts = append(parts, n.Machine+" has not begun")
+		} else {
+			parts = append(parts, n.Machine+" failed at "+n.Failed)
 		}
 	}
-	return nil
+	return strings.Join(parts, ", ")
 }
 
 // cannotRollBack says why an upgrade can only go on; nil: no node has the new version, and none is about to get it.
@@ -115,31 +139,22 @@ func versionOf(ctx context.Context, c client.Reader, namespace string, u report.
 	return version, nil
 }
 
-// setVersion writes the version that an object, given as its kind and name, wants.
-func setVersion(ctx context.Context, c client.Client, namespace, of, version string) error {
+// setVersion returns the order that sets the version that an object, given as its kind and name, wants.
+func setVersion(namespace, of, version string) (command.Order, error) {
 	kind, name, _ := strings.Cut(of, " ")
-	var object client.Object
-	var field *string
+	spec := map[string]any{"version": version}
+	var group schema.GroupVersion
 	switch kind {
 	case "KubeadmControlPlane":
-		kcp := &controlplanev1.KubeadmControlPlane{}
-		object, field = kcp, &kcp.Spec.Version
+		group = controlplanev1.GroupVersion
 	case "ControlPlane":
-		cp := &controlplanev1alpha1.ControlPlane{}
-		object, field = cp, &cp.Spec.Version
+		group = controlplanev1alpha1.GroupVersion
 	case "MachineDeployment":
-		md := &clusterv1.MachineDeployment{}
-		object, field = md, &md.Spec.Template.Spec.Version
+		group = clusterv1.GroupVersion
+		spec = map[string]any{"template": map[string]any{"spec": spec}}
 	default:
-		return fmt.Errorf("rolling back %s: nothing else upgrades it; delete its NodeUpgrade with kubectl", of)
+		return command.Order{}, fmt.Errorf("rolling back %s: nothing else upgrades it; delete its NodeUpgrade with kubectl", of)
 	}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
-		return fmt.Errorf("reading %s: %w", of, err)
-	}
-	before := object.DeepCopyObject().(client.Object)
-	*field = version
-	if err := c.Patch(ctx, object, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("changing the version of %s: %w", of, err)
-	}
-	return nil
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	return command.NewOrder(group.WithKind(kind), key, owns, map[string]any{"spec": spec}), nil
 }

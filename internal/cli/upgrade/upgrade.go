@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,12 +47,15 @@ An upgrade in place begins when a control plane with spec.inPlace.policy Preferr
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.statusCommand(), a.rollbackCommand())
-	for _, v := range []verb{
-		{"pause", "Let no other node begin; the one that has begun is finished", pause},
-		{"resume", "Go on with an upgrade that was paused", resume},
-		{"retry", "Try the nodes again whose upgrade failed, from the step that failed", retry},
+	for _, v := range []struct {
+		Verb
+		short string
+	}{
+		{Pause, "Let no other node begin; the one that has begun is finished"},
+		{Resume, "Go on with an upgrade that was paused"},
+		{Retry, "Try the nodes again whose upgrade failed, from the step that failed"},
 	} {
-		cmd.AddCommand(a.verbCommand(v))
+		cmd.AddCommand(a.verbCommand(v.Verb, v.short))
 	}
 	return cmd
 }
@@ -77,7 +80,7 @@ func (a *app) statusCommand() *cobra.Command {
 			if watch {
 				return a.watch(cmd.Context(), c, key)
 			}
-			upgrades, err := read(cmd.Context(), c, key)
+			upgrades, err := Read(cmd.Context(), c, key)
 			if err != nil {
 				return err
 			}
@@ -88,6 +91,7 @@ func (a *app) statusCommand() *cobra.Command {
 			return nil
 		},
 	}
+	a.AddManagementTo(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "redraw it until interrupted")
 	output.AddTo(cmd)
 	return cmd
@@ -111,7 +115,7 @@ func (a *app) watch(ctx context.Context, c client.Client, key client.ObjectKey) 
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	for {
-		upgrades, err := read(ctx, c, key)
+		upgrades, err := Read(ctx, c, key)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -128,64 +132,84 @@ func (a *app) watch(ctx context.Context, c client.Client, key client.ObjectKey) 
 	}
 }
 
-// verb is what a person says about the upgrades of a cluster.
-type verb struct {
-	name, short string
-	// on says which object is told, by which annotation, and what becomes of it. No object: there is nothing of the kind.
-	on func(report.Upgrade) []order
+// Verb is what a person says about the upgrades of a cluster.
+type Verb string
+
+// The verbs of `quorate upgrade` that write an annotation.
+const (
+	Pause  Verb = "pause"
+	Resume Verb = "resume"
+	Retry  Verb = "retry"
+)
+
+// owns is the manager of the fields that the commands of this package set on upgrades, and the versions that they put back.
+const owns = "quorate-upgrade"
+
+// on returns what a verb changes of an upgrade; nothing: the verb does not apply.
+func (v Verb) on(namespace string, u report.Upgrade) []command.Order {
+	switch v {
+	case Pause:
+		return pause(namespace, u)
+	case Resume:
+		return resume(namespace, u)
+	}
+	return retry(namespace, u)
 }
 
-// order is an annotation for one object.
-type order struct {
-	object client.Object
-	name   string
-	key    string
-	// set: the annotation is put on; otherwise it is taken away.
-	set  bool
-	says string
-}
-
-func pause(u report.Upgrade) []order {
+func pause(namespace string, u report.Upgrade) []command.Order {
 	if u.Paused || u.Done() == len(u.Nodes) {
 		return nil
 	}
-	return []order{{owner(u), u.Name, clusterv1.PausedAnnotation, true, u.Of + " is paused; a node that has begun is finished"}}
+	o := command.NewOrder(owner(u), client.ObjectKey{Namespace: namespace, Name: u.Name}, owns,
+		command.Annotate(clusterv1.PausedAnnotation, ""))
+	o.Says, o.Basis = u.Of+" is paused; a node that has begun is finished", u.Of+" to "+u.Version+" is not paused"
+	return []command.Order{o}
 }
 
-func resume(u report.Upgrade) []order {
+func resume(namespace string, u report.Upgrade) []command.Order {
 	if !u.Paused {
 		return nil
 	}
-	return []order{{owner(u), u.Name, clusterv1.PausedAnnotation, false, u.Of + " goes on"}}
+	o := command.NewOrder(owner(u), client.ObjectKey{Namespace: namespace, Name: u.Name}, owns, command.Remove(clusterv1.PausedAnnotation))
+	o.Says, o.Basis = u.Of+" goes on", u.Of+" to "+u.Version+" is paused"
+	return []command.Order{o}
 }
 
-func retry(u report.Upgrade) []order {
-	var orders []order
+func retry(namespace string, u report.Upgrade) []command.Order {
+	var orders []command.Order
 	for _, n := range u.Nodes {
-		if n.Failed != "" {
-			orders = append(orders, order{&upgradev1.NodeUpgrade{}, n.Name, upgradev1.RetryAnnotation, true, n.Machine + " is tried again from " +
-				n.Failed})
+		if n.Failed == "" {
+			continue
 		}
+		o := command.NewOrder(upgradev1.GroupVersion.WithKind("NodeUpgrade"), client.ObjectKey{Namespace: namespace, Name: n.Name}, owns,
+			command.Annotate(upgradev1.RetryAnnotation, ""))
+		o.Says = n.Machine + " is tried again from " + n.Failed
+		o.Basis = n.Machine + " failed at " + n.Failed
+		if !n.Ended.IsZero() {
+			o.Basis += ", " + n.Ended.UTC().Format(time.RFC3339)
+		}
+		orders = append(orders, o)
 	}
 	return orders
 }
 
-// owner is an empty object of the kind that a pause is written on.
-func owner(u report.Upgrade) client.Object {
-	switch kind, _, _ := strings.Cut(u.Of, " "); kind {
+// owner is the kind that a pause is written on.
+func owner(u report.Upgrade) schema.GroupVersionKind {
+	kind := "ControlPlaneUpgrade"
+	switch of, _, _ := strings.Cut(u.Of, " "); of {
 	case "Machine":
-		return &upgradev1.NodeUpgrade{}
+		kind = "NodeUpgrade"
 	case "MachineDeployment":
-		return &upgradev1.MachineDeploymentUpgrade{}
+		kind = "MachineDeploymentUpgrade"
 	}
-	return &upgradev1.ControlPlaneUpgrade{}
+	return upgradev1.GroupVersion.WithKind(kind)
 }
 
-func (a *app) verbCommand(v verb) *cobra.Command {
-	return &cobra.Command{
-		Use:               v.name + " [NAME]",
-		Short:             v.short,
-		Example:           "  quorate upgrade " + v.name + " demo",
+func (a *app) verbCommand(v Verb, short string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               string(v) + " [NAME]",
+		Short:             short,
+		Example:           "  quorate upgrade " + string(v) + " demo",
 		Args:              command.OneArgumentAtMost,
 		ValidArgsFunction: a.Complete(1, a.ClusterNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -196,50 +220,40 @@ func (a *app) verbCommand(v verb) *cobra.Command {
 			return a.give(cmd.Context(), c, key, v)
 		},
 	}
+	a.AddManagementTo(cmd)
+	return cmd
 }
 
-var errNothing = errors.New("nothing to do")
+// ErrNothing says that a cluster has no upgrade that a command applies to.
+var ErrNothing = errors.New("nothing to do")
 
 // give writes what a verb says on the objects of a cluster's upgrades.
-func (a *app) give(ctx context.Context, c client.Client, key client.ObjectKey, v verb) error {
-	upgrades, err := read(ctx, c, key)
+func (a *app) give(ctx context.Context, c client.Client, key client.ObjectKey, v Verb) error {
+	orders, err := v.Orders(ctx, c, key)
 	if err != nil {
 		return err
 	}
-	given := 0
-	for _, u := range upgrades {
-		for _, o := range v.on(u) {
-			if err := o.write(ctx, c, key.Namespace); err != nil {
-				return err
-			}
-			a.NewScreen().Printf("%s", o.says)
-			given++
-		}
-	}
-	if given == 0 {
-		return fmt.Errorf("%w: cluster %s has no upgrade to %s; `quorate upgrade status %s` shows what there is", errNothing, key.Name, v.name,
-			key.Name)
-	}
-	return nil
+	return a.write(ctx, c, orders)
 }
 
-func (o order) write(ctx context.Context, c client.Client, namespace string) error {
-	kind := strings.TrimPrefix(fmt.Sprintf("%T", o.object), "*v1alpha1.")
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.name}, o.object); err != nil {
-		return fmt.Errorf("reading %s %s: %w", kind, o.name, err)
+// Orders returns what a verb changes of a cluster's upgrades. The error is ErrNothing if it applies to none.
+func (v Verb) Orders(ctx context.Context, from client.Reader, key client.ObjectKey) ([]command.Order, error) {
+	upgrades, err := Read(ctx, from, key)
+	if err != nil {
+		return nil, err
 	}
-	before := o.object.DeepCopyObject().(client.Object)
-	annotations := o.object.GetAnnotations()
-	if o.set {
-		meta := metav1.ObjectMeta{Annotations: annotations}
-		metav1.SetMetaDataAnnotation(&meta, o.key, "")
-		annotations = meta.Annotations
-	} else {
-		delete(annotations, o.key)
+	var orders []command.Order
+	for _, u := range upgrades {
+		for _, o := range v.on(key.Namespace, u) {
+			if err := o.Read(ctx, from); err != nil {
+				return nil, err
+			}
+			orders = append(orders, o)
+		}
 	}
-	o.object.SetAnnotations(annotations)
-	if err := c.Patch(ctx, o.object, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("annotating %s %s: %w", kind, o.name, err)
+	if len(orders) == 0 {
+		return nil, fmt.Errorf("%w: cluster %s has no upgrade to %s; `quorate upgrade status %s` shows what there is", ErrNothing, key.Name, v,
+			key.Name)
 	}
-	return nil
+	return orders, nil
 }

@@ -78,7 +78,7 @@ func objects() []client.Object {
 
 func TestRead(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects()...).Build()
-	got, err := read(context.Background(), c, key)
+	got, err := Read(context.Background(), c, key)
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -107,10 +107,10 @@ func TestVerbs(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(objects()...).Build()
 	var out bytes.Buffer
 	a := &app{&command.Invocation{Streams: command.Streams{Out: &out, Err: &out}, Environment: func(string) string { return "" }}}
-	give := func(name string, on verb) {
+	give := func(on Verb) {
 		t.Helper()
 		if err := a.give(context.Background(), c, key, on); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v", on, err)
 		}
 	}
 	annotated := func(o client.Object, name, annotation string) bool {
@@ -121,19 +121,19 @@ func TestVerbs(t *testing.T) {
 		_, on := o.GetAnnotations()[annotation]
 		return on
 	}
-	give("pause", verb{name: "pause", on: pause})
+	give(Pause)
 	if !annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) ||
 		!annotated(&upgradev1.NodeUpgrade{}, "demo-worker-1-1a2b", clusterv1.PausedAnnotation) {
 		t.Error("not paused")
 	}
-	if err := a.give(context.Background(), c, key, verb{name: "pause", on: pause}); !errors.Is(err, errNothing) {
+	if err := a.give(context.Background(), c, key, Pause); !errors.Is(err, ErrNothing) {
 		t.Errorf("paused twice: %v", err)
 	}
-	give("resume", verb{name: "resume", on: resume})
+	give(Resume)
 	if annotated(&upgradev1.ControlPlaneUpgrade{}, "demo-cp-1a2b", clusterv1.PausedAnnotation) {
 		t.Error("not resumed")
 	}
-	give("retry", verb{name: "retry", on: retry})
+	give(Retry)
 	for name, want := range map[string]bool{"demo-cp-1-1a2b": false, "demo-cp-2-1a2b": true, "demo-worker-2-1a2b": true,
 		"other-cp-1-1a2b": false} {
 		if got := annotated(&upgradev1.NodeUpgrade{}, name, upgradev1.RetryAnnotation); got != want {
@@ -205,7 +205,7 @@ func TestRollBack(t *testing.T) {
 	}
 	api := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
 	a := &app{&command.Invocation{}}
-	if err := a.rollback(t.Context(), api, key); !errors.Is(err, errNothing) {
+	if err := a.rollback(t.Context(), api, key); !errors.Is(err, ErrNothing) {
 		t.Errorf("no upgrade: %v", err)
 	}
 }

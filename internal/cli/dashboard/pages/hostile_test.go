@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/quorate/quorate/internal/cli/dashboard/actions"
 	"github.com/quorate/quorate/internal/cli/dashboard/pages"
 	"github.com/quorate/quorate/internal/cli/dashboard/recorded"
 	"github.com/quorate/quorate/internal/cli/report"
@@ -86,6 +87,9 @@ func TestHostile(t *testing.T) {
 				t.Fatal(err)
 			}
 			do(b.String())
+			for _, draw := range actionPages(r, text) {
+				do(drawn(t, draw))
+			}
 		})
 	}
 	each("", func(page string) {
@@ -121,9 +125,67 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	if most != 6*6 || !plain["script"] || !plain["td"] {
+	if most != 6*12 || !plain["script"] || !plain["td"] {
 		t.Errorf("%d pages with the elements %v", most, plain)
 	}
+}
+
+// actionPages draw the pages of actions on a recording, with a text in each text.
+func actionPages(r recorded.Recording, text string) []func(*bytes.Buffer) error {
+	f := frame(r, pages.ViewActions)
+	f.Acts = true
+	of := actions.All()[0]
+	offer := actions.Offer{Action: of, Command: of.Command(r.Key, ""), Plans: r.Plans, Shown: []string{"a line"},
+		Writes:   []actions.Write{{Object: "KubeadmControlPlane demo", Patch: "{}", Says: "done"}},
+		Upgrades: []report.Upgrade{{Name: "a", Of: "KubeadmControlPlane demo", Version: "v1", Nodes: []report.UpgradedNode{{Machine: "m"}}}}}
+	refused := offer
+	refused.Why, refused.PlanWhy, refused.Missing = "a reason", "no plan", []actions.Right{{Verb: "patch", Resource: "things", Name: "demo"}}
+	left := []actions.Left{{Title: "Replace", When: "then", Effect: "this", Against: "that",
+		Commands: []actions.Command{{Text: "quorate replace demo", Machine: "m"}}}}
+	outcome := actions.Outcome{Command: "quorate approve demo", Done: []string{"one"}, Gone: []string{"two"}, Come: []string{"three"},
+		Missing: refused.Missing, Failed: "four"}
+	form := pages.Form{ID: "id", Issued: "1", Shown: "s", Proof: "p"}
+	for _, v := range []any{&offer, &refused, &left, &outcome, &form} {
+		poison(reflect.ValueOf(v).Elem(), text)
+	}
+	return []func(*bytes.Buffer) error{
+		func(b *bytes.Buffer) error { return pages.Actions(b, f, []actions.Offer{offer, refused}, left) },
+		func(b *bytes.Buffer) error { return pages.Action(b, f, offer, form) },
+		func(b *bytes.Buffer) error { return pages.Action(b, f, refused, form) },
+		func(b *bytes.Buffer) error { return pages.Outcome(b, f, of, now, outcome) },
+		func(b *bytes.Buffer) error { return pages.Replacement(b, f, text, text, r.Plans[0], "") },
+		func(b *bytes.Buffer) error { return pages.Replacement(b, f, text, text, report.Plan{}, "no plan"+text) },
+	}
+}
+
+// TestActionPages: an action shows what it writes, its plan and its command, and is confirmed by a button; one that cannot be done has no
+// form, and says why and which right is missing. The outcome says what was done, and what changed.
+func TestActionPages(t *testing.T) {
+	recorded.Lives(3, 1, func(r recorded.Recording) {
+		var texts []string
+		for _, draw := range actionPages(r, "") {
+			texts = append(texts, drawn(t, draw))
+		}
+		for i, want := range [][]string{
+			{"The same as quorate approve", "show the plan and confirm", "Not possible now: a reason", "patch things. demo in namespace",
+				"Left to the command line", "quorate replace demo", "Not yet that"},
+			{"quorate approve default/", "KubeadmControlPlane demo {}", "What becomes of each machine", "I have read", "Approve",
+				"KubeadmControlPlane demo to v1"},
+			{"Not possible now: a reason", "You lack the right to: patch things. demo", "There is no plan: no plan"},
+			{"Not all was done", "one", "Holds no more two", "Holds now three", "four", "The command was quorate approve demo"},
+			{"What the replacement would do", "What becomes of each machine"},
+			{"There is no plan: no plan"},
+		} {
+			for _, w := range want {
+				if text := shown(texts[i]); !strings.Contains(text, w) {
+					t.Errorf("page %d does not say %q: %s", i, w, text)
+				}
+			}
+			if has := strings.Contains(texts[i], "<form"); has != (i == 1) {
+				t.Errorf("page %d has a form: %v", i, has)
+			}
+		}
+	})
 }
 
 // known are elements that a page may have or not, whatever the text.

@@ -39,6 +39,7 @@ const (
 	ViewRules   = "rules"
 	ViewPlan    = "plan"
 	ViewHistory = "history"
+	ViewActions = "actions"
 )
 
 // Frame is what stands around each page.
@@ -59,6 +60,8 @@ type Frame struct {
 	View string
 	// HasEtcd: the cluster has an EtcdCluster. Etcd: the view is about that, and not about the control plane.
 	HasEtcd, Etcd bool
+	// Acts: actions are offered.
+	Acts bool
 }
 
 // Home is the address of the cluster's first page.
@@ -95,7 +98,7 @@ func (f Frame) Of(view string) string {
 	if view != ViewStatus {
 		address += "/" + view
 	}
-	if f.Etcd && view != ViewStatus && view != ViewPlan {
+	if f.Etcd && (view == ViewRules || view == ViewHistory) {
 		address += "?etcd=true"
 	}
 	return address

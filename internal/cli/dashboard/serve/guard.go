@@ -68,7 +68,7 @@ func (g *guard) refuses(r *http.Request) (code int, why string) {
 		// A name of somebody else's that resolves to loopback: DNS rebinding.
 		return http.StatusMisdirectedRequest, "this server does not have that name"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
-		return http.StatusMethodNotAllowed, "only GET and HEAD, and POST of the sign-in"
+		return http.StatusMethodNotAllowed, "only GET and HEAD, and POST of forms"
 	case origin != "" && origin != "http://"+r.Host, fromElsewhere(r):
 		return http.StatusForbidden, "another site must not ask"
 	case r.Method == http.MethodPost && origin == "":

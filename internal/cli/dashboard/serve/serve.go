@@ -1,5 +1,5 @@
 // Package serve answers a browser: it lets in who has the one-time token, refuses what other sites and hosts send, and writes the pages of
-// package pages from what a Source reads. It has no client and changes nothing.
+// package pages from what a Source reads. It has no client. What a person confirms on a page it hands to an Actor.
 package serve
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/internal/cli/dashboard/pages"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
+	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
 // Source reads what the pages show.
@@ -53,17 +54,24 @@ const (
 
 // Handler answers a browser.
 type Handler struct {
-	source  Source
+	source Source
+	// actor does what pages offer; nil: they offer nothing.
+	actor   Actor
+	forms   *forms
 	guard   *guard
 	turns   chan struct{}
 	private *http.ServeMux
 	public  *http.ServeMux
 }
 
-// New returns what answers at the hosts (HOST:PORT) that are given, and the one-time token that lets one browser in.
-func New(source Source, hosts ...string) (h *Handler, token string) {
+// New returns what answers at the hosts (HOST:PORT) that are given, and the one-time token that lets one browser in. Without an actor the
+// pages offer no action.
+func New(source Source, actor Actor, hosts ...string) (h *Handler, token string) {
 	g, token := newGuard(hosts)
-	h = &Handler{source: source, guard: g, turns: make(chan struct{}, atOnce), private: http.NewServeMux(), public: http.NewServeMux()}
+	h = &Handler{
+		source: source, actor: actor, forms: newForms(), guard: g, turns: make(chan struct{}, atOnce),
+		private: http.NewServeMux(), public: http.NewServeMux(),
+	}
 	h.public.HandleFunc("GET /{$}", h.signIn)
 	h.public.HandleFunc("POST /session", h.session)
 	h.public.HandleFunc("GET "+assets+"{name}", h.asset)
@@ -76,6 +84,9 @@ func New(source Source, hosts ...string) (h *Handler, token string) {
 	}
 	for _, view := range []string{pages.ViewStatus, pages.ViewRules, pages.ViewPlan, pages.ViewHistory} {
 		h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/"+view+".json", h.data(view))
+	}
+	if actor != nil {
+		h.offer(base)
 	}
 	return h, token
 }
@@ -112,7 +123,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // frame is what stands around a page.
 func (h *Handler) frame(r *http.Request) pages.Frame {
-	return pages.Frame{Base: h.guard.base, Assets: assets, Part: r.Header.Get("Quorate-Part") != "", Now: time.Now()}
+	return pages.Frame{
+		Base: h.guard.base, Assets: assets, Part: r.Header.Get("Quorate-Part") != "", Now: time.Now(), Acts: h.actor != nil,
+	}
 }
 
 // signIn shows where the token is given.
@@ -275,7 +288,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, f pages.Frame, er
 		code, title = http.StatusNotFound, "no such cluster"
 	}
 	f.Now = time.Now()
-	h.write(w, r, code, func(to io.Writer) error { return pages.Failure(to, f, title, err.Error()) })
+	h.write(w, r, code, func(to io.Writer) error { return pages.Failure(to, f, title, plaintext.Redact(err.Error())) })
 }
 
 // write sends a page.

@@ -122,7 +122,7 @@ func give(token string, change func(*http.Request)) *http.Request {
 // signedIn is a server, and what makes a request one of the browser that is signed in.
 func signedIn(t *testing.T, source *records) (*Handler, func(*http.Request)) {
 	t.Helper()
-	h, token := New(source, host, "localhost:9090")
+	h, token := New(source, nil, host, "localhost:9090")
 	in := answer(h, give(token, nil))
 	cookies := in.Cookies()
 	if in.StatusCode != http.StatusSeeOther || len(cookies) != 1 || in.Header.Get("Location") != h.guard.base {
@@ -133,7 +133,7 @@ func signedIn(t *testing.T, source *records) (*Handler, func(*http.Request)) {
 
 // TestSession: the token lets in one browser, once, and its cookie goes nowhere else.
 func TestSession(t *testing.T) {
-	h, token := New(newRecords(1), host)
+	h, token := New(newRecords(1), nil, host)
 	if wrong := answer(h, give(token+"x", nil)); wrong.StatusCode != http.StatusForbidden || len(wrong.Cookies()) != 0 {
 		t.Errorf("another token: %d", wrong.StatusCode)
 	}
@@ -378,7 +378,7 @@ func TestTooMany(t *testing.T) {
 
 // TestPublic: without a session there are the sign-in, style and scripts, and nothing else.
 func TestPublic(t *testing.T) {
-	h, _ := New(newRecords(1), host)
+	h, _ := New(newRecords(1), nil, host)
 	for path, kind := range map[string]string{
 		"/": "text/html", "/assets/app.css": "text/css", "/assets/app.js": "text/javascript", "/assets/signin.js": "text/javascript",
 		"/assets/icon.svg": "image/svg+xml",
