@@ -52,7 +52,7 @@ func dashboard(t *testing.T, e *environment) {
 	eventually(t, "the page of the cluster", patience, says(t, b, "Can the API be written?"))
 	home := b.text(t, "location.href")
 	eventually(t, "the page says that all is as wanted", patience, level(t, b, "wanted"))
-	for _, view := range []string{"", "/rules", "/plan", "/history"} {
+	for _, view := range []string{"", "/rules", "/plan", "/plan/change?replicas=5", "/history"} {
 		b.do(t, "open", home+view, nil)
 		eventually(t, "the page "+view, patience, says(t, b, name))
 		a.check(t, b, "cluster"+view)

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,10 +51,34 @@ func reading(t *testing.T, lists *atomic.Int32, objects ...client.Object) client
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return wrote() },
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return wrote() },
 		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return wrote() },
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-			return wrote()
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			if tried := (&client.PatchOptions{}).ApplyOptions(options); len(tried.DryRun) == 0 {
+				return wrote()
+			}
+			return trial(ctx, w, o, p)
 		},
 	}).Build()
+}
+
+// trial makes of an object what a merge patch of fields of its spec would, which the client of tests does not tell.
+func trial(ctx context.Context, c client.Reader, o client.Object, p client.Patch) error {
+	raw, err := p.Data(o)
+	if err != nil {
+		return err
+	}
+	wanted := struct{ Spec map[string]any }{}
+	if err := json.Unmarshal(raw, &wanted); err != nil {
+		return err
+	}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		return err
+	}
+	for name, value := range wanted.Spec {
+		if err := unstructured.SetNestedField(o.(*unstructured.Unstructured).Object, value, "spec", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // until waits for something that is begun elsewhere.
@@ -98,6 +124,14 @@ func TestLooks(t *testing.T) {
 	plans, err := l.Plans(t.Context(), key)
 	if err != nil || len(plans) != 1 || plans[0].NotKnown != "settled" {
 		t.Errorf("the plans are %+v, %v", plans, err)
+	}
+	changed, err := l.Planned(t.Context(), key, command.SpecChange{Version: "v9.9"})
+	if err != nil || len(changed) != 1 || changed[0].NotKnown != "settled" || !strings.Contains(changed[0].End.Message, `"v9.9"`) {
+		t.Errorf("the plans of another version are %+v, %v", changed, err)
+	}
+	kept := &controlplanev1.KubeadmControlPlane{}
+	if err := c.Get(t.Context(), key, kept); err != nil || kept.Spec.Version != "" {
+		t.Errorf("a plan wrote spec.version %q, %v", kept.Spec.Version, err)
 	}
 	explained, err := l.Explain(t.Context(), key, false)
 	if err != nil || explained.Reported.Reason != "ApprovalRequired" || len(explained.Verdicts) == 0 {

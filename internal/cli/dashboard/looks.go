@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/dashboard/pages"
 	"github.com/quorate/quorate/internal/cli/facts"
 	"github.com/quorate/quorate/internal/cli/report"
@@ -144,6 +146,22 @@ func (l *looks) Cluster(ctx context.Context, key client.ObjectKey) (report.Clust
 // Explain returns what every rule says, as `quorate explain` does.
 func (l *looks) Explain(ctx context.Context, key client.ObjectKey, etcd bool) (report.Explanation, error) {
 	return facts.Explain(ctx, l.client, key, etcd)
+}
+
+// Planned returns what a change of the control plane's spec would do, as `quorate plan` does. Nothing is written.
+func (l *looks) Planned(ctx context.Context, key client.ObjectKey, wanted command.SpecChange) ([]report.Plan, error) {
+	from := facts.Snapshot(l.client)
+	object, err := facts.ControlPlane(ctx, from, key)
+	if err != nil {
+		return nil, err
+	}
+	change := wanted.Of(object, "quorate-dashboard")
+	if err := change.Try(ctx, l.client); err != nil {
+		return nil, err
+	}
+	plans, err := facts.Plans(ctx, from, l.client.Scheme(), key, []*unstructured.Unstructured{change.Object})
+	l.settle(plans)
+	return plans, err
 }
 
 // Plans returns what is under way, as `quorate plan` does.

@@ -93,7 +93,7 @@ func failed(err error) error {
 
 // check refuses flags that contradict one another.
 func (f *planFlags) check(cmd *cobra.Command, args []string) error {
-	changes := f.patch() != nil
+	changes := f.change().Patch() != nil
 	switch {
 	case f.all && (len(args) > 0 || changes || len(f.files) > 0):
 		return errors.New("--all cannot be combined with NAME, -f or flags that change a control plane")
@@ -105,22 +105,9 @@ func (f *planFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// patch is what the flags change of a control plane; nil: nothing.
-func (f *planFlags) patch() map[string]any {
-	spec := map[string]any{}
-	if f.version != "" {
-		spec["version"] = command.WithV(f.version)
-	}
-	if f.replicas > 0 {
-		spec["replicas"] = int64(f.replicas)
-	}
-	if f.inPlace != "" {
-		spec["inPlace"] = map[string]any{"policy": f.inPlace}
-	}
-	if len(spec) == 0 {
-		return nil
-	}
-	return map[string]any{"spec": spec}
+// change is what the flags change of a control plane.
+func (f *planFlags) change() command.SpecChange {
+	return command.SpecChange{Version: f.version, Replicas: f.replicas, InPlace: f.inPlace}
 }
 
 // plan shows what will happen to the cluster that is named, or the only one, or to all.
@@ -169,12 +156,12 @@ func (a *app) planOne(ctx context.Context, c client.Client, f planFlags, args []
 			return nil, err
 		}
 	}
-	if patch := f.patch(); patch != nil {
+	if wanted := f.change(); wanted.Patch() != nil {
 		object, err := facts.ControlPlane(ctx, from, key)
 		if err != nil {
 			return nil, err
 		}
-		changes = append(changes, planned{Change: command.Change{Object: object, Patch: patch, Manager: f.manager}})
+		changes = append(changes, planned{Change: wanted.Of(object, f.manager)})
 	}
 	changed := make([]*unstructured.Unstructured, 0, len(changes))
 	for _, change := range changes {

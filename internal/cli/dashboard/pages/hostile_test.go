@@ -90,6 +90,11 @@ func TestHostile(t *testing.T) {
 			for _, draw := range actionPages(r, text) {
 				do(drawn(t, draw))
 			}
+			f := frame(r, pages.ViewPlan)
+			f.Change, f.Query, f.Same = true, text, text
+			do(drawn(t, func(b *bytes.Buffer) error {
+				return pages.Change(b, f, pages.Typed{Version: text, Replicas: text, InPlace: text, Why: "no" + text}, r.Plans)
+			}))
 		})
 	}
 	each("", func(page string) {
@@ -125,7 +130,7 @@ func TestHostile(t *testing.T) {
 			}
 		})
 	}
-	if most != 6*12 || !plain["script"] || !plain["td"] {
+	if most != 6*13 || !plain["script"] || !plain["td"] {
 		t.Errorf("%d pages with the elements %v", most, plain)
 	}
 }

@@ -62,6 +62,9 @@ type Frame struct {
 	HasEtcd, Etcd bool
 	// Acts: actions are offered.
 	Acts bool
+	// Change: the view is the plan of a change that was typed in. Query is that of its address, and Same the command that does the same.
+	Change      bool
+	Query, Same string
 }
 
 // Home is the address of the cluster's first page.
@@ -111,6 +114,8 @@ func (f Frame) JSON() string {
 		return f.file(f.View, ".json")
 	case f.Name == "":
 		return f.Base + "status.json"
+	case f.Change:
+		return f.Home() + "/plan/change.json?" + f.Query
 	case f.Etcd && (f.View == ViewRules || f.View == ViewHistory):
 		return f.Home() + "/" + f.View + ".json?etcd=true"
 	}
@@ -120,6 +125,9 @@ func (f Frame) JSON() string {
 // Command is the command that prints the same of the cluster.
 func (f Frame) Command() string {
 	command := f.View
+	if f.Change {
+		return f.Same + " -o json"
+	}
 	if f.View == ViewRules {
 		command = "explain"
 	}

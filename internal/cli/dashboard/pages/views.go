@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/advice"
+	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/core/history"
@@ -59,6 +60,27 @@ func Plans(w io.Writer, f Frame, all []report.Plan) error {
 		page.Plans = append(page.Plans, plannedOf(f, p))
 	}
 	return draw(w, "plan.html", page, body{Frame: f, Title: f.Name + ": plan", Level: report.AsWanted})
+}
+
+// Typed is a change of a control plane's spec as a person typed it in.
+type Typed struct {
+	Version, Replicas, InPlace string
+	// Why says why there is no plan; empty: there is, or nothing was typed in.
+	Why string
+}
+
+// Change draws the form in which a change is typed in, and what the change would do.
+func Change(w io.Writer, f Frame, typed Typed, all []report.Plan) error {
+	page := struct {
+		Frame
+		Typed    Typed
+		Policies []string
+		Plans    []planned
+	}{Frame: f, Typed: typed, Policies: command.Policies()}
+	for _, p := range all {
+		page.Plans = append(page.Plans, plannedOf(f, p))
+	}
+	return draw(w, "change.html", page, body{Frame: f, Title: f.Name + ": plan a change", Level: report.AsWanted})
 }
 
 // planned is a plan with what is shown beside it.

@@ -34,6 +34,8 @@ type Source interface {
 	// Explain, Plans and History return what the commands do. etcd: of the cluster's EtcdCluster.
 	Explain(ctx context.Context, key client.ObjectKey, etcd bool) (report.Explanation, error)
 	Plans(context.Context, client.ObjectKey) ([]report.Plan, error)
+	// Planned returns what a change of the control plane's spec would do. Nothing is written.
+	Planned(ctx context.Context, key client.ObjectKey, wanted command.SpecChange) ([]report.Plan, error)
 	History(ctx context.Context, key client.ObjectKey, etcd bool) (report.History, error)
 	// HasEtcd reports whether the cluster has an EtcdCluster.
 	HasEtcd(context.Context, client.ObjectKey) (bool, error)
@@ -85,6 +87,8 @@ func New(source Source, actor Actor, hosts ...string) (h *Handler, token string)
 	for _, view := range []string{pages.ViewStatus, pages.ViewRules, pages.ViewPlan, pages.ViewHistory} {
 		h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/"+view+".json", h.data(view))
 	}
+	h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/plan/change", h.change)
+	h.private.HandleFunc("GET "+base+"clusters/{namespace}/{name}/plan/change.json", h.changeData)
 	if actor != nil {
 		h.offer(base)
 	}

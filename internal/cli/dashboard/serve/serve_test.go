@@ -28,6 +28,8 @@ type records struct {
 	err error
 	// asked counts the requests that reached the source.
 	asked int
+	// wanted is the change that was planned last.
+	wanted command.SpecChange
 }
 
 func newRecords(n int) *records {
@@ -66,6 +68,12 @@ func (s *records) Explain(_ context.Context, key client.ObjectKey, _ bool) (repo
 }
 
 func (s *records) Plans(_ context.Context, key client.ObjectKey) ([]report.Plan, error) {
+	r, err := s.find(key)
+	return r.Plans, err
+}
+
+func (s *records) Planned(_ context.Context, key client.ObjectKey, wanted command.SpecChange) ([]report.Plan, error) {
+	s.wanted = wanted
 	r, err := s.find(key)
 	return r.Plans, err
 }
@@ -390,5 +398,59 @@ func TestPublic(t *testing.T) {
 		if body := text(t, got); strings.Contains(body, h.guard.base) {
 			t.Errorf("%s says where the pages are", path)
 		}
+	}
+}
+
+// TestChange: a change is typed in, is planned, and stands in the address; what cannot be read is refused by name before anything is asked.
+func TestChange(t *testing.T) {
+	source := newRecords(1)
+	h, in := signedIn(t, source)
+	key := source.all[0].Key
+	get := func(query string) (int, string) {
+		source.asked, source.wanted = 0, command.SpecChange{}
+		got := answer(h, request(http.MethodGet, h.guard.base+"clusters/"+key.String()+"/plan/change"+query, in))
+		return got.StatusCode, text(t, got)
+	}
+	if code, page := get(""); code != http.StatusOK || source.asked != 0 || !strings.Contains(page, `<label for="version">`) ||
+		strings.Contains(page, "The same as") && strings.Contains(page, "--") {
+		t.Errorf("the form answers %d after %d questions:\n%s", code, source.asked, page)
+	}
+	code, page := get("?version=1.37.2&replicas=5&inPlace=Only")
+	if want := (command.SpecChange{Version: "1.37.2", Replicas: 5, InPlace: "Only"}); code != http.StatusOK || source.wanted != want {
+		t.Errorf("it answers %d, and %+v was planned", code, source.wanted)
+	}
+	for _, want := range []string{"quorate plan " + key.String() + " --kubernetes-version v1.37.2 --replicas 5 --in-place=Only</code>",
+		`value="1.37.2"`, `value="5"`, "<option selected>Only</option>", "What becomes of each machine",
+		"/plan/change.json?version=1.37.2&amp;replicas=5&amp;inPlace=Only"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	for query, want := range map[string]string{
+		"version=latest":       "invalid version &#34;latest&#34;: must be like v1.37.2",
+		"version=v1.37.2%00":   "invalid version",
+		"replicas=0":           "invalid replicas &#34;0&#34;: must be from 1 to 99",
+		"replicas=x":           "invalid replicas",
+		"replicas=99999999999": "invalid replicas",
+		"inPlace=Sometimes":    "must be one of Never, Preferred, Only, External",
+	} {
+		if code, page := get("?" + query); code != http.StatusBadRequest || source.asked != 0 || !strings.Contains(page, want) {
+			t.Errorf("%s: %d after %d questions:\n%s", query, code, source.asked, page)
+		}
+	}
+	source.err = errors.New("spec.version: is refused")
+	if code, page := get("?version=v1.99.0"); code != http.StatusBadRequest || !strings.Contains(page, "spec.version: is refused") {
+		t.Errorf("refused by the API server: %d\n%s", code, page)
+	}
+	source.err = nil
+	var plans []report.Plan
+	got := answer(h, request(http.MethodGet, h.guard.base+"clusters/"+key.String()+"/plan/change.json?replicas=5", in))
+	if err := json.Unmarshal([]byte(text(t, got)), &plans); err != nil || len(plans) != len(source.all[0].Plans) ||
+		source.wanted.Replicas != 5 {
+		t.Errorf("as JSON: %d plans of %+v, %v", len(plans), source.wanted, err)
+	}
+	if got := answer(h, request(http.MethodGet, h.guard.base+"clusters/default/none/plan/change?replicas=5", in)); got.StatusCode !=
+		http.StatusNotFound {
+		t.Errorf("of no cluster: %d", got.StatusCode)
 	}
 }
