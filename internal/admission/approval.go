@@ -89,7 +89,7 @@ func recordName(approval string) string {
 
 // isRecord reports whether an annotation says who gave an approval or took a decision.
 func isRecord(name string) bool {
-	return name == controlplanev1.ApprovedByAnnotation || strings.HasPrefix(name, controlplanev1.DecidedByPrefix)
+	return name == controlplanev1.ApprovedByAnnotation || strings.HasPrefix(name, controlplanev1.DecidedByPrefix) || isRequestRecord(name)
 }
 
 // readGuarded reads an object before and after a request; before is empty for one that is created.
@@ -136,6 +136,7 @@ func (r *approvalRecorder) Handle(ctx context.Context, req admission.Request) ad
 		}
 		wanted[by] = r.approval(req.UserInfo)
 	}
+	r.recordRequests(before.Metadata.Annotations, wanted, req.UserInfo)
 	return annotate(req.Object.Raw, wanted).WithWarnings(dropped...)
 }
 

@@ -25,6 +25,10 @@ const ReplacementsAnnotation = "controlplane.cluster.x-k8s.io/quorate-replacemen
 // not meant, and before its time nothing is done. So a value that stays, or is written again, replaces no machine twice.
 const ReplaceAnnotation = "controlplane.cluster.x-k8s.io/quorate-replace"
 
+// ReplaceByAnnotation beside ReplaceAnnotation holds when a machine was last added there, and by which user, as ApprovedByAnnotation does.
+// Admission writes it, whatever a request says, and it goes with the other.
+const ReplaceByAnnotation = "controlplane.cluster.x-k8s.io/quorate-replace-by"
+
 // MaxReplaceLength is how many bytes of ReplaceAnnotation are read. A longer value asks for nothing.
 const MaxReplaceLength = 4096
 
@@ -32,6 +36,10 @@ const MaxReplaceLength = 4096
 // each request with a time: defragment, disarm, and move-leader/MACHINE. An example:
 // defragment=2026-11-23T04:05:06Z,move-leader/demo-cp-2=2026-11-23T04:05:06Z. A request counts for an hour after its time, and not before.
 const EtcdRequestsAnnotation = "controlplane.cluster.x-k8s.io/quorate-etcd"
+
+// EtcdRequestsByAnnotation beside EtcdRequestsAnnotation holds when a request was last added there, and by which user, as
+// ApprovedByAnnotation does. Admission writes it, whatever a request says, and it goes with the other.
+const EtcdRequestsByAnnotation = "controlplane.cluster.x-k8s.io/quorate-etcd-by"
 
 // The requests of EtcdRequestsAnnotation.
 const (

@@ -58,6 +58,8 @@ func entryCells(e history.Entry) []screen.Span {
 		return []screen.Span{{Text: ChangeText(*e.Change, e.Count), Colour: screen.Doubt}}
 	case e.Approval != nil && e.Approval.Decision != "":
 		return []screen.Span{{Text: e.Approval.Decision + " decided by " + e.Approval.By, Colour: screen.Doubt}}
+	case e.Approval != nil && e.Approval.Request != "":
+		return []screen.Span{{Text: e.Approval.Request + " asked for by " + e.Approval.By, Colour: screen.Doubt}}
 	case e.Approval != nil:
 		return []screen.Span{{Text: "revision " + e.Approval.Revision + " approved by " + e.Approval.By, Colour: screen.Doubt}}
 	case e.Step == "":

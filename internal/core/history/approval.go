@@ -8,12 +8,14 @@ import (
 	"github.com/quorate/quorate/internal/program/plaintext"
 )
 
-// Approval is an approval that a person gave.
+// Approval is an approval that a person gave, a decision that they took, or something that they asked for.
 type Approval struct {
-	// Revision is that of the spec that was approved; empty: a decision was taken.
+	// Revision is that of the spec that was approved; empty: a decision was taken, or something was asked for.
 	Revision string `json:"revision,omitempty"`
 	// Decision is what was decided, as its annotation says; empty: a revision was approved.
 	Decision string `json:"decision,omitempty"`
+	// Request is what was asked for, such as "replace demo-cp-1=2026-11-23T04:05:06Z"; empty: something was approved or decided.
+	Request string `json:"request,omitempty"`
 	// By is the user, as the API server knows them.
 	By string `json:"by"`
 }
@@ -22,6 +24,15 @@ type Approval struct {
 func DecisionOf(decision, by string) (a Approval, at time.Time, known bool) {
 	a, at, known = ApprovalOf(decision, by)
 	a.Decision, a.Revision = a.Revision, ""
+	return a, at, known
+}
+
+// RequestOf reads what was asked for from its annotations, as ApprovalOf does. what names the kind of request.
+func RequestOf(what, request, by string) (a Approval, at time.Time, known bool) {
+	a, at, known = ApprovalOf(request, by)
+	if known {
+		a.Request, a.Revision = what+" "+a.Revision, ""
+	}
 	return a, at, known
 }
 

@@ -366,6 +366,13 @@ func TestApproval(t *testing.T) {
 	if again.Merge(r); len(again.Entries) != 4 {
 		t.Errorf("seen again: %+v", again.Entries)
 	}
+	asked, _, known := RequestOf("replace", "demo-cp-1=2026-11-23T04:05:06Z", "2026-11-23T04:05:06Z jane")
+	if want := (Approval{Request: "replace demo-cp-1=2026-11-23T04:05:06Z", By: "jane"}); !known || asked != want {
+		t.Errorf("asked for is %+v, %t", asked, known)
+	}
+	if nobody, _, known := RequestOf("replace", "demo-cp-1=2026-11-23T04:05:06Z", ""); known || nobody != (Approval{}) {
+		t.Errorf("asked for by nobody is %+v, %t", nobody, known)
+	}
 	const decided = "remove-voter 77 demo-cp-9"
 	if d, _, known := DecisionOf(decided, "2026-11-23T04:05:06Z jane"); !known || d.Decision != decided || d.Revision != "" {
 		t.Errorf("a decision is %+v", d)

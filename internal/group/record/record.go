@@ -134,7 +134,7 @@ func (k *Keeper) noteSpec(object client.Object, o plan.Observed) {
 	k.record.AddChange(change, at)
 }
 
-// Approvals records who approved the spec, and who decided what, where that is there.
+// Approvals records who approved the spec, who decided what, and who asked for what, where that is there.
 func (k *Keeper) Approvals(object client.Object) {
 	annotations := object.GetAnnotations()
 	approval, at, known := history.ApprovalOf(annotations[controlplanev1.ApprovedAnnotation], annotations[controlplanev1.ApprovedByAnnotation])
@@ -146,6 +146,14 @@ func (k *Keeper) Approvals(object client.Object) {
 		decision, at, known := history.DecisionOf(annotations[name], annotations[controlplanev1.DecidedByPrefix+digest])
 		if is && known {
 			k.record.AddApproval(decision, at)
+		}
+	}
+	for _, of := range []struct{ what, asks, by string }{
+		{"replace", controlplanev1.ReplaceAnnotation, controlplanev1.ReplaceByAnnotation},
+		{"etcd", controlplanev1.EtcdRequestsAnnotation, controlplanev1.EtcdRequestsByAnnotation},
+	} {
+		if request, at, known := history.RequestOf(of.what, annotations[of.asks], annotations[of.by]); known {
+			k.record.AddApproval(request, at)
 		}
 	}
 }

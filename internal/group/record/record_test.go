@@ -98,6 +98,8 @@ func (s *scene) stored() string {
 			words = append(words, "created:"+e.Change.By)
 		case e.Change != nil:
 			words = append(words, "changed:"+e.Change.By+":"+strings.Join(e.Change.Fields, ","))
+		case e.Approval != nil:
+			words = append(words, "by "+e.Approval.By+": "+e.Approval.Revision+e.Approval.Decision+e.Approval.Request)
 		case e.Note != "":
 			words = append(words, "note")
 		default:
@@ -272,6 +274,24 @@ func TestChanges(t *testing.T) {
 	s.kcp.Generation = 8 // by nothing that is told
 	s.keep(false)
 	s.want("changed:kubectl-edit:version changed:autoscaler:replicas")
+}
+
+// Who approved, decided, and asked for something is told once, each at its time.
+func TestApprovals(t *testing.T) {
+	s := newScene(t)
+	at := func(ago time.Duration) string { return s.now.Add(-ago).UTC().Format(time.RFC3339) }
+	s.kcp.Annotations = map[string]string{
+		controlplanev1.ApprovedAnnotation: "a1b2", controlplanev1.ApprovedByAnnotation: at(4*time.Minute) + " ann",
+		controlplanev1.DecisionPrefix + "c3": "remove-voter 77", controlplanev1.DecidedByPrefix + "c3": at(3*time.Minute) + " bob",
+		controlplanev1.ReplaceAnnotation: "m1=T", controlplanev1.ReplaceByAnnotation: at(2*time.Minute) + " cem",
+		controlplanev1.EtcdRequestsAnnotation: "disarm=T", controlplanev1.EtcdRequestsByAnnotation: at(time.Minute) + " dee",
+	}
+	s.keep(false)
+	s.wantCalls(s.keep(false), "")
+	s.want("by ann: a1b2 by bob: remove-voter 77 by cem: replace m1=T by dee: etcd disarm=T")
+	delete(s.kcp.Annotations, controlplanev1.ReplaceByAnnotation)
+	s.kcp.Annotations[controlplanev1.ReplaceAnnotation] = "m1=T,m2=T" // nobody knows by whom
+	s.wantCalls(s.keep(false), "")
 }
 
 // The object's creation comes first, whoever is known to have created it.

@@ -150,6 +150,8 @@ func pastOf(e history.Entry, group string) past {
 		p.Mark, p.What = "change", report.ChangeText(*e.Change, e.Count)
 	case e.Approval != nil && e.Approval.Decision != "":
 		p.Mark, p.What = "approval", e.Approval.Decision+" decided by "+e.Approval.By
+	case e.Approval != nil && e.Approval.Request != "":
+		p.Mark, p.What = "approval", e.Approval.Request+" asked for by "+e.Approval.By
 	case e.Approval != nil:
 		p.Mark, p.What = "approval", "revision "+e.Approval.Revision+" approved by "+e.Approval.By
 	case e.Step == "":
