@@ -78,6 +78,9 @@ func (t *Observer) Asker() Asker {
 
 // wake asks for a turn of a group, for as long as ctx lasts.
 func (s Sources) wake(ctx context.Context, key client.ObjectKey) {
+	if s.Wakes == nil {
+		return // nobody takes turns
+	}
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	select {
 	case s.Wakes <- event.GenericEvent{Object: object}:
