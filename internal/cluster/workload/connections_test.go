@@ -399,7 +399,7 @@ func TestKubeconfig(t *testing.T) {
 	await(t, c, 4*time.Second, "why", func(v View) bool { return strings.Contains(v.Why, "does not accept the kubeconfig's credentials") })
 
 	setKubeconfig(t, secrets, s.kubeconfig(t, s.URL, "first"))
-	v, _ = await(t, c, time.Second, "reachable, without waiting for the next regular look at the secret", reachable)
+	v, _ = await(t, c, wrongBelieved-time.Second, "reachable, without waiting for the next regular look at the secret", reachable)
 
 	// Replaced while it works: with the next thing to do a new connection with it, and nobody notices.
 	lists := s.counted()["/api/v1/nodes"]

@@ -17,10 +17,13 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// Compare implements observe.DataKeeper.
+// Compare implements observe.DataKeeper: unless a test says otherwise, the data are the same.
 func (w *world) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
 	defer w.locked()()
 	w.comparisons++
+	if w.compared.Revision == 0 && w.compared.Why == "" {
+		return etcd.Comparison{Revision: 1}
+	}
 	return w.compared
 }
 
@@ -123,7 +126,7 @@ func TestComparesAtRest(t *testing.T) {
 		w.members[1].Health = plan.Unhealthy
 		w.mu.Unlock()
 		w.forgetEtcd()
-		w.drive(2 * time.Hour)
+		w.drive(70 * time.Minute)
 		if w.comparisons > 0 {
 			t.Errorf("members were compared %d times while one is ill", w.comparisons)
 		}

@@ -88,9 +88,13 @@ func carried(o client.Object) string {
 		o.GetFinalizers(), o.GetDeletionTimestamp() != nil)
 }
 
+// conditionsIn writes conditions down, without the one that comes with time and not with a write.
 func conditionsIn(list []metav1.Condition) string {
 	var texts []string
 	for _, c := range list {
+		if c.Type == controlplanev1.EtcdDataConsistentCondition {
+			continue
+		}
 		texts = append(texts, fmt.Sprintf("%s=%s %s %q", c.Type, c.Status, c.Reason, c.Message))
 	}
 	slices.Sort(texts)
