@@ -180,7 +180,9 @@ func sample() {
 	kind.Stands(of, status.Standing{
 		Reachable: ptr.To(true), Addons: map[string]bool{"coredns": true}, CertificateEnds: map[string]time.Time{"ca": time.Unix(1, 0)},
 		Waits: status.Waiting{Rule: "grow", Reason: "Joining", Since: time.Unix(1, 0)},
-		Etcd:  &status.EtcdStanding{Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2}},
+		Etcd: &status.EtcdStanding{
+			Differing: ptr.To(1), Sizes: map[string]int64{"sample-1": 1}, Quotas: map[string]int64{"sample-1": 2},
+		},
 	})
 }
 
