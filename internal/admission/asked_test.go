@@ -60,8 +60,8 @@ func TestRequestsAreRead(t *testing.T) {
 	}
 }
 
-// TestRequestsAreRecorded: who asked for something, and when, is written beside it, whatever the request says of that. Who changes something
-// else, or takes a part away, asked for nothing, and the note goes with what was asked for.
+// TestRequestsAreRecorded: who asked for something, and when, is written beside it, whatever the request says of that. Who changes
+// something else, or takes a part away, asked for nothing, and the note goes with what was asked for.
 func TestRequestsAreRecorded(t *testing.T) {
 	const (
 		one, both     = "demo-cp-1=2026-11-23T04:05:06Z", "demo-cp-1=2026-11-23T04:05:06Z,demo-cp-2=2026-11-23T04:05:06Z"
@@ -99,7 +99,8 @@ func TestRequestsAreRecorded(t *testing.T) {
 				return runtime.RawExtension{Raw: text}
 			}
 			request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				Operation: admissionv1.Update, Name: "demo", OldObject: raw(object(test.before, test.by)), Object: raw(object(test.after, test.says)),
+				Operation: admissionv1.Update, Name: "demo",
+				OldObject: raw(object(test.before, test.by)), Object: raw(object(test.after, test.says)),
 				UserInfo: authenticationv1.UserInfo{Username: "jane"},
 			}}
 			answer := recorder.Handle(t.Context(), request)

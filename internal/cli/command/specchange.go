@@ -2,15 +2,9 @@ package command
 
 import (
 	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 )
 
 // SpecChange is what a person would change of a control plane's spec. The zero value changes nothing.
@@ -57,35 +51,4 @@ func (c SpecChange) Plan(cluster client.ObjectKey) string {
 		text += " --in-place=" + c.InPlace
 	}
 	return text
-}
-
-// versionText is what a version of Kubernetes looks like.
-var versionText = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([-+.][0-9A-Za-z.+-]{1,40})?$`)
-
-// mostReplicas is how many machines can be typed in.
-const mostReplicas = 99
-
-// ParseSpecChange reads what a person typed in; empty texts change nothing. An error names the field, what was typed, and what is valid.
-func ParseSpecChange(wanted, replicas, inPlace string) (SpecChange, error) {
-	c := SpecChange{Version: strings.TrimSpace(wanted), InPlace: inPlace}
-	if c.Version != "" && !versionText.MatchString(c.Version) {
-		return SpecChange{}, Usagef("invalid version %.60q: must be like v1.37.2", wanted)
-	}
-	if replicas = strings.TrimSpace(replicas); replicas != "" {
-		n, err := strconv.ParseInt(replicas, 10, 32)
-		if err != nil || n < 1 || n > mostReplicas {
-			return SpecChange{}, Usagef("invalid replicas %.60q: must be from 1 to %d", replicas, mostReplicas)
-		}
-		c.Replicas = int32(n)
-	}
-	if inPlace != "" && !slices.Contains(Policies(), inPlace) {
-		return SpecChange{}, Usagef("invalid in-place policy %.60q: must be one of %s", inPlace, strings.Join(Policies(), ", "))
-	}
-	return c, nil
-}
-
-// Policies are the values of spec.inPlace.policy.
-func Policies() []string {
-	return []string{string(controlplanev1.InPlaceNever), string(controlplanev1.InPlacePreferred), string(controlplanev1.InPlaceOnly),
-		string(controlplanev1.InPlaceExternal)}
 }

@@ -93,7 +93,8 @@ func TestHostile(t *testing.T) {
 			f := frame(r, pages.ViewPlan)
 			f.Change, f.Query, f.Same = true, text, text
 			do(drawn(t, func(b *bytes.Buffer) error {
-				return pages.Change(b, f, pages.Typed{Version: text, Replicas: text, InPlace: text, Why: "no" + text}, r.Plans)
+				typed := pages.Typed{Version: text, Replicas: text, InPlace: text, Policies: []string{"Only"}, Why: "no" + text}
+				return pages.Change(b, f, typed, r.Plans)
 			}))
 		})
 	}

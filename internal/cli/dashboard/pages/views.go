@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/cli/advice"
-	"github.com/quorate/quorate/internal/cli/command"
 	"github.com/quorate/quorate/internal/cli/report"
 	"github.com/quorate/quorate/internal/cli/screen"
 	"github.com/quorate/quorate/internal/core/history"
@@ -65,6 +64,8 @@ func Plans(w io.Writer, f Frame, all []report.Plan) error {
 // Typed is a change of a control plane's spec as a person typed it in.
 type Typed struct {
 	Version, Replicas, InPlace string
+	// Policies are what can be chosen for InPlace.
+	Policies []string
 	// Why says why there is no plan; empty: there is, or nothing was typed in.
 	Why string
 }
@@ -73,10 +74,9 @@ type Typed struct {
 func Change(w io.Writer, f Frame, typed Typed, all []report.Plan) error {
 	page := struct {
 		Frame
-		Typed    Typed
-		Policies []string
-		Plans    []planned
-	}{Frame: f, Typed: typed, Policies: command.Policies()}
+		Typed Typed
+		Plans []planned
+	}{Frame: f, Typed: typed}
 	for _, p := range all {
 		page.Plans = append(page.Plans, plannedOf(f, p))
 	}
