@@ -110,13 +110,22 @@ func Defragmentation(given controlplanev1.EtcdMaintenanceSpec) plan.Defragmentat
 	return wanted
 }
 
-// addRequests adds what a person asked to be done about etcd's members. What cannot be read asks for nothing: admission refused it.
+// requests are what a person asked to be done about etcd's members. What cannot be read asks for nothing: admission refused it.
+func (o *View) requests() plan.Requests {
+	if o.Object == nil {
+		return plan.Requests{}
+	}
+	asked, _ := machine.ParseRequests(o.Object.GetAnnotations()[controlplanev1.EtcdRequestsAnnotation])
+	return asked
+}
+
+// addRequests adds what a person asked to be done about etcd's members.
 func addRequests(o *View, s *Space) {
 	if !o.Facts.Etcd.Ours() {
 		return
 	}
 	facts := &o.Facts.Etcd
-	facts.Requests, _ = machine.ParseRequests(o.Object.GetAnnotations()[controlplanev1.EtcdRequestsAnnotation])
+	facts.Requests = o.requests()
 	if facts.Requests != (plan.Requests{}) {
 		facts.Disarmed, facts.LeaderMoved = s.disarmed, s.leaderMoved
 	}

@@ -374,10 +374,10 @@ func (o *View) Surveys() bool {
 	return !f.Group.Deleting || len(f.Workers) > 0
 }
 
-// Around writes all facts but etcd's and the time, to tell whether any has changed.
+// Around writes all facts but etcd's and the time, and what a person asked for about etcd, to tell whether any has changed.
 func (o *View) Around() string {
 	f := o.Facts
-	f.Now, f.Etcd = time.Time{}, plan.Etcd{}
+	f.Now, f.Etcd = time.Time{}, plan.Etcd{Requests: o.requests()}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err.Error()
