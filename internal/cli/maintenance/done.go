@@ -26,7 +26,6 @@ func (s *shrinking) left(e Etcd) string {
 			left = append(left, fmt.Sprintf("%s does not answer: %s", label(m), m.Why))
 			continue
 		}
-		free := m.Size - m.InUse
 		before, seen := s.size[m.ID]
 		if !seen {
 			s.size[m.ID] = m.Size
@@ -35,7 +34,8 @@ func (s *shrinking) left(e Etcd) string {
 			s.done[m.ID] = true
 		}
 		if !s.done[m.ID] {
-			left = append(left, fmt.Sprintf("%s has %s of %s to give back", label(m), size(free), size(m.Size)))
+			// The same text until the member is done: each other one is a line on the screen.
+			left = append(left, fmt.Sprintf("%s is not defragmented yet (%s)", label(m), size(s.size[m.ID])))
 		}
 	}
 	if len(e.Members) == 0 {

@@ -138,8 +138,8 @@ func TestShrinking(t *testing.T) {
 		want string
 	}{
 		{Etcd{}, "no member answers"},
-		{e(100, 50, 100, 96), "m0 has 50.0 MiB of 100.0 MiB to give back"},
-		{e(100, 50, 100, 50), "m0 has 50.0 MiB of 100.0 MiB to give back"},
+		{e(100, 50, 100, 96), "m0 is not defragmented yet (100.0 MiB)"},
+		{e(101, 52, 100, 50), "m0 is not defragmented yet (100.0 MiB)"},
 		{Etcd{Members: []Member{{Name: "m0", Why: "refused"}}}, "m0 does not answer: refused"},
 		{e(99, 50, 100, 50), ""},
 		{e(110, 50, 110, 50), ""},
