@@ -96,7 +96,8 @@ func (w *World) judgeOrder(d plan.Decision) {
 	}
 	w.judgeLeisure(d)
 	w.judgeUpdateDue(d)
-	if m := w.dueDead(); m != nil && w.updating(nil) == nil && d.Step.Verb == plan.Wait {
+	person := d.Reason == "NoMachineLeft" // which comes first: a person must say what becomes of the data
+	if m := w.dueDead(); m != nil && w.updating(nil) == nil && d.Step.Verb == plan.Wait && !person {
 		w.blame("%s, and the member %s could be removed, which is dead and has no machine", d, m.id)
 	}
 	if w.isAllOurs() && !w.kubeconfig && w.isReplaceable() {

@@ -60,6 +60,7 @@ var failed = map[int64]string{
 	378617824000744: "a machine whose member could not be asked for a moment was taken for one that never came up, and went without an " +
 		"approval",
 	234810285801704: "an alarm was to be ended although the learner that raised it was full, and was not known to be well",
+	385539631500339: "a member was to be defragmented beside a voter whose machine was not known",
 	234810285805427: "a decision to forget a machine was taken away when what was noted of that machine was lost for a while",
 }
 
@@ -79,7 +80,8 @@ var failedRecovered = map[int64]string{
 	2003941: "a person did not switch off a machine of before, which is not known any more, once the seed's etcd had taken its place",
 	2028974: "the same, of the machine that an older management cluster does not know",
 
-	34068087001438: "the judge wanted a member to be removed before an etcd that takes no write is relieved",
+	301996549500164: "the judge wanted a dead member to be removed although no machine was left, and a person had to decide",
+	34068087001438:  "the judge wanted a member to be removed before an etcd that takes no write is relieved",
 }
 
 // failedUncommon are the same of worlds in which happens what seldom does.

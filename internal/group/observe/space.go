@@ -110,8 +110,8 @@ func Defragmentation(given controlplanev1.EtcdMaintenanceSpec) plan.Defragmentat
 	return wanted
 }
 
-// requests are what a person asked to be done about etcd's members. What cannot be read asks for nothing: admission refused it.
-func (o *View) requests() plan.Requests {
+// requestsOf are what a person asked to be done about etcd's members. What cannot be read asks for nothing: admission refused it.
+func requestsOf(o *View) plan.Requests {
 	if o.Object == nil {
 		return plan.Requests{}
 	}
@@ -125,7 +125,7 @@ func addRequests(o *View, s *Space) {
 		return
 	}
 	facts := &o.Facts.Etcd
-	facts.Requests = o.requests()
+	facts.Requests = requestsOf(o)
 	if facts.Requests != (plan.Requests{}) {
 		facts.Disarmed, facts.LeaderMoved = s.disarmed, s.leaderMoved
 	}

@@ -377,7 +377,7 @@ func (o *View) Surveys() bool {
 // Around writes all facts but etcd's and the time, and what a person asked for about etcd, to tell whether any has changed.
 func (o *View) Around() string {
 	f := o.Facts
-	f.Now, f.Etcd = time.Time{}, plan.Etcd{Requests: o.requests()}
+	f.Now, f.Etcd = time.Time{}, plan.Etcd{Requests: requestsOf(o)}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err.Error()
