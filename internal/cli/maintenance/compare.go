@@ -52,10 +52,10 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare [NAME]",
 		Short: "Compare the data of the voters of a cluster's etcd",
 		Long: `Compare the data of the voters of a cluster's etcd, by the hash of all keys at the same revision. One voter after the other
-computes it, the leader last. A voter reads all its data for it, some hundred megabytes a second, and may answer writes later meanwhile. Nothing is
-changed. If data differ, or could not be compared, the command fails.
+computes it, the leader last. A voter reads all its data for it, some hundred megabytes a second, and may answer writes later
+meanwhile. The command changes nothing. It fails if data differ, or if it could not compare them.
 
-The manager compares them too: every six hours, and when other members have come (the condition EtcdDataConsistent).`,
+The manager compares them too: every six hours, and after each change of members (the condition EtcdDataConsistent).`,
 		Example: `  quorate etcd compare demo
   quorate etcd compare demo -o json | jq '.etcds[].differ'`,
 		Args:              command.OneArgumentAtMost,

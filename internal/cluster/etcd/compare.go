@@ -19,6 +19,8 @@ type Comparison struct {
 	Revision int64
 	// Differ are the members, sorted by ID, whose data are others than those of a majority: all of them where no majority has the same.
 	Differ []Member
+	// Voters is how many were compared.
+	Voters int
 	// Why says why the data were not compared; empty: they were.
 	Why string
 }
@@ -131,7 +133,7 @@ func (c comparing) at(ctx context.Context, revision int64) Comparison {
 		}
 		all = append(all, hashed{v, h})
 	}
-	return Comparison{Revision: all[0].Revision, Differ: differing(all)}
+	return Comparison{Revision: all[0].Revision, Differ: differing(all), Voters: len(all)}
 }
 
 // revisions are the lowest and the highest of the voters' newest revisions.

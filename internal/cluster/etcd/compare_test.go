@@ -51,8 +51,8 @@ func change(t *testing.T, p *etcdtest.Process, value string) {
 	}
 }
 
-// TestCompare: the data of members are the same while they are written to and compacted; the one whose data were changed on its disk is
-// named, whoever leads; and nothing is said of members that cannot be compared.
+// TestCompare: the data of members are the same while they are written to and compacted; a member whose data were changed on its disk
+// is reported; and a comparison that is not possible reports the reason.
 func TestCompare(t *testing.T) {
 	ca := etcdtest.NewAuthority(t)
 	g := etcdtest.Run(t, ca, three)
@@ -117,7 +117,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareTwoMembers: where no majority has the same data nobody can tell whose are right.
+// TestCompareTwoMembers: without a majority that has the same data all members are reported.
 func TestCompareTwoMembers(t *testing.T) {
 	ca := etcdtest.NewAuthority(t)
 	g := etcdtest.Run(t, ca, three[:2])

@@ -371,7 +371,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("asked for is %+v, %t", asked, known)
 	}
 	if nobody, _, known := RequestOf("replace", "demo-cp-1=2026-11-23T04:05:06Z", ""); known || nobody != (Approval{}) {
-		t.Errorf("asked for by nobody is %+v, %t", nobody, known)
+		t.Errorf("a request without a user is %+v, %t", nobody, known)
 	}
 	const decided = "remove-voter 77 demo-cp-9"
 	if d, _, known := DecisionOf(decided, "2026-11-23T04:05:06Z jane"); !known || d.Decision != decided || d.Revision != "" {

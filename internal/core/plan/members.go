@@ -418,11 +418,16 @@ func (s *state) isLost(m *Member) bool {
 // withoutHomeless returns voters with those as dead that can be on no machine that stays: their
 // host may be one that is not kept any more, and go at any moment.
 func (s *state) withoutHomeless(voters []quorum.Voter) []quorum.Voter {
-	lasting := slices.Clone(voters)
-	for _, e := range s.homeless() {
-		lasting = append(quorum.Without(lasting, e.ID), quorum.Voter{ID: e.ID})
+	return silent(voters, s.homeless())
+}
+
+// silent are the voters if these members did not answer.
+func silent(voters []quorum.Voter, members []*Member) []quorum.Voter {
+	found := slices.Clone(voters)
+	for _, e := range members {
+		found = append(quorum.Without(found, e.ID), quorum.Voter{ID: e.ID})
 	}
-	return lasting
+	return found
 }
 
 // homeless are the voters that can be on no machine that stays.

@@ -122,22 +122,14 @@ func (s filled) isSparse(m *Member) bool {
 // defragment has one member give back what its data do not need. It does not answer meanwhile.
 func (s filled) defragment(m *Member) opinion {
 	why := fmt.Sprintf("the data of %s take %s of %s", m.label(), size(m.Size), size(m.Quota))
-	if !m.Learner && len(s.voters) > 1 && quorum.Spare(s.backed()) < 1 {
+	// A voter whose machine is not known may not be counted on: Check does not count it.
+	if !m.Learner && len(s.voters) > 1 && quorum.Spare(silent(s.lasting, s.orphans())) < 1 {
 		return pass("%s: it cannot be defragmented, since the quorum needs its voter", why)
 	}
 	if v := s.handOver(m, "NoSpace", why); v.decided {
 		return v
 	}
 	return do(Step{Verb: Defragment, Member: m.ID, Machine: m.Machine}, "NoSpace", "%s: it is defragmented", why)
-}
-
-// backed are the voters as they will be. Those whose machines are not known count as ones that do not answer.
-func (s filled) backed() []quorum.Voter {
-	voters := s.lasting
-	for _, e := range s.orphans() {
-		voters = append(quorum.Without(voters, e.ID), quorum.Voter{ID: e.ID})
-	}
-	return voters
 }
 
 // moments are when etcd may be compacted once more, and a member be defragmented.

@@ -27,10 +27,10 @@ const (
 // Compared is what is kept of comparisons of the voters' data. Turns of one group never overlap, so it needs no lock. The zero value: none
 // was made.
 type Compared struct {
-	// Last is the newest comparison that told something, and At when the newest one ended; zero: there is none.
+	// Last is the newest comparison that did not fail, and At when the newest one ended; zero: there is none.
 	Last etcd.Comparison
 	At   time.Time
-	// Failed says why the newest comparison told nothing; empty: it did.
+	// Failed says why the newest comparison failed; empty: it did not.
 	Failed string
 	// of are the voters and the versions that were compared.
 	of string

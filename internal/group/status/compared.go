@@ -12,7 +12,7 @@ import (
 	"github.com/quorate/quorate/internal/group/observe"
 )
 
-// comparison tells of the comparison of the voters' data.
+// comparison reports the comparison of the voters' data.
 type comparison struct{ Report }
 
 // condition returns the condition EtcdDataConsistent; none before the first comparison of this process.
@@ -28,7 +28,7 @@ func (t comparison) condition() []metav1.Condition {
 		status, reason, message = metav1.ConditionUnknown, controlplanev1.EtcdDataUnknownReason, "The data of the members were not compared"
 	}
 	if seen.Failed != "" {
-		message = strings.TrimPrefix(message+"\n", "\n") + "* The last comparison told nothing: " + seen.Failed
+		message = strings.TrimPrefix(message+"\n", "\n") + "* The last comparison failed: " + seen.Failed
 	}
 	return []metav1.Condition{observe.Condition(controlplanev1.EtcdDataConsistentCondition, status, reason, message)}
 }
@@ -45,21 +45,10 @@ func (t comparison) differ(found etcd.Comparison) string {
 		members = append(members, text)
 	}
 	list := strings.Join(members, ", ")
-	if t.isMinority(found) {
+	if 2*len(found.Differ) < found.Voters {
 		return fmt.Sprintf("* The data of member %s differ from those of most members at revision %d: replace its machine", list, found.Revision)
 	}
 	return fmt.Sprintf("* The members %s have different data at revision %d, and no majority has the same", list, found.Revision)
-}
-
-// isMinority reports whether most voters have the same data, and a comparison names the others.
-func (t comparison) isMinority(found etcd.Comparison) bool {
-	voters := 0
-	for _, m := range t.Survey.Members {
-		if !m.Learner {
-			voters++
-		}
-	}
-	return 2*len(found.Differ) < voters
 }
 
 // differing is how many members have other data than a majority; nil: that is not known.

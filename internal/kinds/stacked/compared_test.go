@@ -69,7 +69,7 @@ func TestComparesData(t *testing.T) {
 			t.Errorf("the metric is %v", got)
 		}
 
-		w.finds(etcd.Comparison{Revision: 8, Differ: w.members[1:2]})
+		w.finds(etcd.Comparison{Revision: 8, Differ: w.members[1:2], Voters: 3})
 		w.drive(5 * time.Hour)
 		check("before six hours", "True Consistent", 0)
 		w.drive(35 * time.Minute)
@@ -81,8 +81,8 @@ func TestComparesData(t *testing.T) {
 		}
 		w.finds(etcd.Comparison{Why: "no answer"})
 		w.drive(35 * time.Minute)
-		check("it cannot be compared again", differs+"\n* The last comparison told nothing: no answer", 1)
-		w.finds(etcd.Comparison{Revision: 8, Differ: w.members})
+		check("it cannot be compared again", differs+"\n* The last comparison failed: no answer", 1)
+		w.finds(etcd.Comparison{Revision: 8, Differ: w.members, Voters: 3})
 		w.drive(35 * time.Minute)
 		check("all differ", "False DataDiffers * The members 1 on demo-cp-1, 2 on demo-cp-2, 3 on demo-cp-3 have different data at revision 8, "+
 			"and no majority has the same", 1)

@@ -136,7 +136,7 @@ func confirm(path string, fields url.Values, change func(*http.Request)) *http.R
 	return r
 }
 
-// TestAct: an action is done when its form is sent, with what its page showed, and once: whoever sends the form again gets the outcome.
+// TestAct: an action is done when its form is sent, with what its page showed, and once: a second copy of the form gets the outcome.
 func TestAct(t *testing.T) {
 	for _, of := range actions.All() {
 		d := &doer{}
@@ -319,7 +319,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestPanic: the outcome of an action that ended badly is no success, and nobody waits for it.
+// TestPanic: the outcome of an action that ended badly is no success, and no request waits for it.
 func TestPanic(t *testing.T) {
 	d := &doer{panic: true}
 	h, in := acting(t, d)

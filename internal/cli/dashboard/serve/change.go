@@ -29,8 +29,7 @@ func (h *Handler) change(w http.ResponseWriter, r *http.Request) {
 	}
 	f := h.frame(r)
 	f.Namespace, f.Name, f.View = key.Namespace, key.Name, pages.ViewPlan
-	q := r.URL.Query()
-	typed := pages.Typed{Version: q.Get("version"), Replicas: q.Get("replicas"), InPlace: q.Get("inPlace"), Policies: policies()}
+	typed := typedIn(r)
 	wanted, all, err := h.planned(r, key, typed)
 	if errors.Is(err, facts.ErrNoCluster) {
 		h.fail(w, r, f, err)
@@ -52,8 +51,7 @@ func (h *Handler) changeData(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	q := r.URL.Query()
-	_, all, err := h.planned(r, key, pages.Typed{Version: q.Get("version"), Replicas: q.Get("replicas"), InPlace: q.Get("inPlace")})
+	_, all, err := h.planned(r, key, typedIn(r))
 	if err != nil {
 		f := h.frame(r)
 		f.Namespace, f.Name, f.View = key.Namespace, key.Name, pages.ViewPlan
@@ -61,6 +59,12 @@ func (h *Handler) changeData(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.writeData(w, r, all)
+}
+
+// typedIn is the change that an address holds.
+func typedIn(r *http.Request) pages.Typed {
+	q := r.URL.Query()
+	return pages.Typed{Version: q.Get("version"), Replicas: q.Get("replicas"), InPlace: q.Get("inPlace"), Policies: policies()}
 }
 
 // planned reads what was typed in, and asks what it would do. Where it changes nothing there are no plans.
