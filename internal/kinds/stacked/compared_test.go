@@ -96,6 +96,13 @@ func TestComparesData(t *testing.T) {
 		w.drive(time.Hour)
 		check("and no more", "True Consistent", 1)
 
+		w.finds(etcd.Comparison{Why: "no answer"})
+		w.drive(5*time.Hour + 10*time.Minute)
+		check("it cannot be compared again", "True Consistent * The last comparison failed: no answer", 1)
+		w.finds(etcd.Comparison{Revision: 10})
+		w.drive(35 * time.Minute)
+		check("soon after a comparison that failed", "True Consistent", 1)
+
 		w.r.Forget(kcpKey) // as a process that has just started
 		w.finds(etcd.Comparison{Revision: 9})
 		w.drive(40 * time.Minute)
@@ -109,11 +116,16 @@ func TestComparesAtRest(t *testing.T) {
 		w := grown(t, 1)
 		w.r.Wakes = make(chan event.GenericEvent)
 		t.Cleanup(func() { w.r.Forget(kcpKey) })
-		w.change(func(kcp *controlplanev1.KubeadmControlPlane) {
-			conditions.Set(kcp, observe.Condition(controlplanev1.EtcdDataConsistentCondition, metav1.ConditionFalse,
-				controlplanev1.EtcdDataDiffersReason, "of a time with more members"))
-		})
+		kcp := w.kcp()
+		conditions.Set(kcp, observe.Condition(controlplanev1.EtcdDataConsistentCondition, metav1.ConditionFalse,
+			controlplanev1.EtcdDataDiffersReason, "of a time with more members"))
+		if err := w.client.Status().Update(t.Context(), kcp); err != nil || w.consistent() == "" {
+			t.Fatalf("the condition is not there: %v", err)
+		}
 		w.drive(time.Hour)
+		if left := w.consistent(); left != "" {
+			t.Errorf("of a single voter there is %s", left)
+		}
 		if w.comparisons > 0 {
 			t.Errorf("a single voter was compared %d times", w.comparisons)
 		}
