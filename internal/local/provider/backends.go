@@ -46,6 +46,7 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 	}
 	port := cmp.Or(cluster.Spec.ClusterNetwork.APIServerPort, defaultPort)
 	found, told := &backends{}, map[string]bool{}
+	stay := staying(all.Items, owners)
 	for i := range all.Items {
 		m := &all.Items[i]
 		owner := owners[m.Name]
@@ -53,10 +54,13 @@ func (r *clusterReconciler) backends(ctx context.Context, lc *infrav1.LocalClust
 		if owner == nil || !hasEndpoint(owner) {
 			continue
 		}
-		if isEtcd(owner) && keeper != "" && owner.Labels[etcdclusterv1alpha1.MachineLabel] != keeper {
-			continue // a member of another etcd: API servers behind the same endpoint would write to both
+		if isOfOther(owner, keeper) {
+			continue // API servers behind the same endpoint would write to both
 		}
 		found.hasEtcd = found.hasEtcd || isEtcd(owner)
+		if stay && isLeaving(m, owner) {
+			continue
+		}
 		s, err := r.serving(m, cluster)
 		if err != nil {
 			return nil, err
@@ -113,6 +117,25 @@ func (r *clusterReconciler) keepUntold(found *backends, told map[string]bool, en
 		}
 	}
 	return nil
+}
+
+// isLeaving reports whether nothing holds a machine any more: its infrastructure is being deleted, so that its member of etcd was
+// removed, or was given up by a recovery. If it still runs, it may serve another etcd than the machines that stay.
+func isLeaving(m *infrav1.LocalMachine, owner *clusterv1.Machine) bool {
+	return !m.DeletionTimestamp.IsZero() && !owner.DeletionTimestamp.IsZero()
+}
+
+// staying reports whether there is a control plane machine that is not being deleted.
+func staying(all []infrav1.LocalMachine, owners map[string]*clusterv1.Machine) bool {
+	return slices.ContainsFunc(all, func(m infrav1.LocalMachine) bool {
+		owner := owners[m.Name]
+		return owner != nil && util.IsControlPlaneMachine(owner) && m.DeletionTimestamp.IsZero() && owner.DeletionTimestamp.IsZero()
+	})
+}
+
+// isOfOther reports whether a machine is a member of another etcd than the keeper's; keeper is empty where there is one only.
+func isOfOther(m *clusterv1.Machine, keeper string) bool {
+	return isEtcd(m) && keeper != "" && m.Labels[etcdclusterv1alpha1.MachineLabel] != keeper
 }
 
 // hasEndpoint reports whether an endpoint leads to a Machine: that of the API servers, or that of etcd.

@@ -239,6 +239,49 @@ func TestBackends(t *testing.T) {
 	}
 }
 
+// A machine that a recovery gave up may be started again before it is deleted, and serves the etcd of before then. The endpoint must
+// not lead to it, however the machine that stays does.
+func TestBackendsWithoutThoseThatLeave(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		machine, itself bool
+		want            string
+	}{
+		{"its Machine is held yet", true, false, "one,two"},
+		{"nothing holds it", true, true, "two"},
+		{"its LocalMachine alone", false, true, "one,two"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, lc := aCluster("alpha")
+			objects := []client.Object{c, lc}
+			for _, name := range []string{"one", "two"} {
+				m, lm := aMachine(name, "alpha")
+				if name == "one" && test.machine {
+					m.DeletionTimestamp, m.Finalizers = new(metav1.Now()), []string{"x"}
+				}
+				if name == "one" && test.itself {
+					lm.DeletionTimestamp, lm.Finalizers = new(metav1.Now()), []string{"x"}
+				}
+				objects = append(objects, m, lm)
+			}
+			s := newScene(t, objects...)
+			for i, name := range []string{"one", "two"} {
+				_, lm := aMachine(name, "alpha")
+				s.host.all[name] = &sandbox.Status{Spec: sandbox.Spec{Name: name, Owner: string(lm.UID), Cluster: "default/alpha",
+					Address: netip.AddrFrom4([4]byte{172, 30, 1, byte(i + 1)})}, State: sandbox.Running, Ready: true}
+			}
+			s.cluster("alpha")
+			var got []string
+			for _, b := range s.balancers.serving[keyOf("alpha")].Backends {
+				got = append(got, b.Name)
+			}
+			if strings.Join(got, ",") != test.want {
+				t.Errorf("the endpoint leads to %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 // After a move the objects of a cluster are told of one kind after the other. An endpoint that leads to the management cluster itself must
 // not lose its machines meanwhile.
 func TestBackendsStayUntilTheirMachinesAreTold(t *testing.T) {
