@@ -245,21 +245,29 @@ func TestBackendsWithoutThoseThatLeave(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		machine, itself bool
-		want            string
+		// both go; or the other is a worker.
+		both, worker bool
+		want         string
 	}{
-		{"its Machine is held yet", true, false, "one,two"},
-		{"nothing holds it", true, true, "two"},
-		{"its LocalMachine alone", false, true, "one,two"},
+		{"its Machine is held yet", true, false, false, false, "one,two"},
+		{"nothing holds it", true, true, false, false, "two"},
+		{"its LocalMachine alone", false, true, false, false, "one,two"},
+		{"no machine stays", true, true, true, false, "one,two"},
+		{"a worker stays", true, true, false, true, "one"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, lc := aCluster("alpha")
 			objects := []client.Object{c, lc}
 			for _, name := range []string{"one", "two"} {
 				m, lm := aMachine(name, "alpha")
-				if name == "one" && test.machine {
+				if name == "two" && test.worker {
+					delete(m.Labels, clusterv1.MachineControlPlaneLabel)
+				}
+				goes := name == "one" || test.both
+				if goes && test.machine {
 					m.DeletionTimestamp, m.Finalizers = new(metav1.Now()), []string{"x"}
 				}
-				if name == "one" && test.itself {
+				if goes && test.itself {
 					lm.DeletionTimestamp, lm.Finalizers = new(metav1.Now()), []string{"x"}
 				}
 				objects = append(objects, m, lm)
