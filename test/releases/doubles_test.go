@@ -142,6 +142,9 @@ func (h *healthy) run(version string) {
 	}
 }
 
+// DropPods implements observe.KubeadmFiles.
+func (h *healthy) DropPods(context.Context, *clusterv1.Cluster, []*corev1.Pod) error { return nil }
+
 // DropNodes implements observe.KubeadmFiles.
 func (h *healthy) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
 	return nil

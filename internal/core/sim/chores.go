@@ -13,6 +13,8 @@ var (
 		Message: "no kubeconfig for 10.0.0.1:6443 yet"}
 	permissions = plan.Chore{Name: "Permissions", Due: plan.DueJoin, Reason: "PermissionsMissing", Inside: true,
 		Message: "ClusterRoleBinding kubeadm:apiserver-kubelet-client is missing"}
+	etcdPods = plan.Chore{Name: "EtcdPods", Due: plan.DueJoin, Reason: "EtcdPodsStale", Inside: true,
+		Message: "machines that join would ask members of the etcd before"}
 	kubeadmConfig = plan.Chore{Name: "KubeadmConfig", Due: plan.DueJoin, Reason: "KubeadmOutdated", Inside: true, FromSpec: true}
 	addons        = plan.Chore{Name: "Addons", Due: plan.DueRest, Reason: "AddonsOutdated", Inside: true, FromSpec: true}
 )
@@ -39,6 +41,9 @@ func (w *World) addChores(o *plan.Observed) {
 	if !w.kubeconfig && o.Cluster.Endpoint != "" && missing == "" {
 		add(kubeconfig, kubeconfig.Message)
 	}
+	if w.recoveries.former && w.reachable() {
+		add(etcdPods, etcdPods.Message)
+	}
 	if w.forbidden && w.reachable() {
 		add(permissions, permissions.Message)
 	}
@@ -63,6 +68,8 @@ func (w *World) write(s plan.Step) {
 		w.kubeadm = w.saw
 	case permissions.Name:
 		w.forbidden = false
+	case etcdPods.Name:
+		w.recoveries.former = false
 	case addons.Name:
 		w.addons = w.saw
 	}

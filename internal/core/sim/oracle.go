@@ -105,7 +105,7 @@ func (w *World) judgeWrite(s plan.Step, fresh bool) {
 
 // judgeWriteInside: nothing is written in the cluster while everybody can see that a member raises an alarm.
 func (w *World) judgeWriteInside(s plan.Step, fresh bool) {
-	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions)
+	inside := writes(s, addons) || writes(s, kubeadmConfig) || writes(s, permissions) || writes(s, etcdPods)
 	if inside && fresh && !w.blinded && w.isSeen() && w.isAlarmed() {
 		w.blame("%s, and a member raises an alarm: the cluster takes no writes", s)
 	}
@@ -163,6 +163,8 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s without quorum", s)
 	case w.adrift() != "":
 		w.blame("%s, and a person must decide about the voter %s first", s, w.adrift())
+	case w.recoveries.former:
+		w.blame("%s would ask members of the etcd before the recovery", s)
 	default:
 		w.judgeCompany(s)
 		w.judgeOverlap(s, staying)

@@ -190,6 +190,7 @@ type archivist struct {
 	term    int            // how often etcd elected a leader
 	saw     *recovery      // the recovery that the controller saw last, as it was then
 	retired []*member      // of the clusters before the one that is
+	former  bool           // the cluster lists where members of the one before are, which machines that join would ask
 	cluster int            // which one that is
 }
 
@@ -455,7 +456,7 @@ func (r recovering) plant(h *host) {
 		}
 	}
 	a.cluster++
-	a.writes = h.seed.holds
+	a.writes, a.former = h.seed.holds, !w.setup.EtcdOnly
 	w.members, w.leader, w.struck = nil, nil, nil
 	h.member = w.add(h, false)
 	w.run(h.member)

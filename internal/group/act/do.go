@@ -61,10 +61,15 @@ func (t *Writer) Do(ctx context.Context, step plan.Step) error {
 	return t.write(ctx, step)
 }
 
-// write carries out a chore: the kubeconfig's is the same for all kinds.
+// write carries out a chore: those of the kubeconfig and of pods are the same for all kinds.
 func (t *Writer) write(ctx context.Context, step plan.Step) error {
 	if step.Chore == observe.ChoreKubeconfig {
 		return t.WriteKubeconfig(ctx)
+	}
+	if step.Chore == observe.ChoreEtcdPods {
+		var err error
+		observe.Aside(ctx, func() { err = t.Files().DropPods(ctx, t.Cluster, observe.FormerEtcdPods(t.View)) })
+		return err
 	}
 	chores := t.performer.Steps().Chores
 	if chores == nil {

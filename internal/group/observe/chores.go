@@ -16,6 +16,8 @@ const (
 	ChoreKubeconfig = "Kubeconfig"
 	// ChorePermissions are the permissions in the cluster that kubeadm's certificates rely on.
 	ChorePermissions = "Permissions"
+	// ChoreEtcdPods are the pods from which machines that join read where members of etcd are.
+	ChoreEtcdPods = "EtcdPods"
 	// ChoreKubeadmConfig is kubeadm's own configuration in the cluster, which machines read as they join.
 	ChoreKubeadmConfig = "KubeadmConfig"
 	// ChoreAddons are kube-proxy and CoreDNS, of the cluster's version.

@@ -34,6 +34,8 @@ type KubeadmFiles interface {
 	NewToken(ctx context.Context, cluster *clusterv1.Cluster) (string, error)
 	// DropTokens removes the bootstrap tokens with these IDs, as far as they were made for one machine each.
 	DropTokens(ctx context.Context, cluster *clusterv1.Cluster, ids map[string]bool) error
+	// DropPods deletes the objects of static pods that no kubelet answers for any more.
+	DropPods(ctx context.Context, cluster *clusterv1.Cluster, pods []*corev1.Pod) error
 	// DropNodes deletes the Nodes of Machines that are gone. Cluster API's annotations tell whose a Node is.
 	DropNodes(ctx context.Context, cluster *clusterv1.Cluster, gone GoneMachines) error
 }
@@ -103,6 +105,15 @@ func (f clusterFiles) DropTokens(ctx context.Context, cluster *clusterv1.Cluster
 		return err
 	}
 	return kubeadm.DropTokens(ctx, set, ids)
+}
+
+// DropPods implements KubeadmFiles.
+func (f clusterFiles) DropPods(ctx context.Context, cluster *clusterv1.Cluster, pods []*corev1.Pod) error {
+	set, err := f.client(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return kubeadm.DropPods(ctx, set, pods)
 }
 
 // GoneMachines says which Nodes are those of Machines that are gone.

@@ -366,6 +366,7 @@ type Seen struct{ *Observer }
 func (t *Observer) See(view workload.View) Seen {
 	t.AddWorkload(view, t.Spec.Components)
 	wants{t.View}.addNames()
+	wants{t.View}.addEtcdPods()
 	wants{t.View}.refuseStrayNodes()
 	t.addMachinesWanted()
 	return Seen{t}

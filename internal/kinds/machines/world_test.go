@@ -287,6 +287,9 @@ func (w *world) ready(name string, is corev1.ConditionStatus) {
 	}
 }
 
+// DropPods implements observe.KubeadmFiles.
+func (w *world) DropPods(context.Context, *clusterv1.Cluster, []*corev1.Pod) error { return nil }
+
 // DropNodes implements observe.KubeadmFiles.
 func (w *world) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
 	return nil

@@ -316,6 +316,9 @@ func BenchmarkFleet(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// DropPods implements observe.KubeadmFiles.
+func (f *fleet) DropPods(context.Context, *clusterv1.Cluster, []*corev1.Pod) error { return nil }
+
 // DropNodes implements observe.KubeadmFiles.
 func (f *fleet) DropNodes(context.Context, *clusterv1.Cluster, observe.GoneMachines) error {
 	return nil

@@ -112,6 +112,8 @@ func recoversBySeed(t *testing.T, w *world) {
 		t.Fatalf("machines are %v, they were %v", made, old)
 	}
 	w.isSeeded(r, made[0])
+	w.view.Pods = append(w.view.Pods, slices.Concat(testPods(old[0]), testPods(old[1]))...) // the snapshot has them
+	time.Sleep(time.Second)
 	w.appear(made[0])
 	time.Sleep(time.Minute)
 	w.settle()
@@ -120,6 +122,9 @@ func recoversBySeed(t *testing.T, w *world) {
 	}
 	if !slices.Equal(w.droppedNodes, old) {
 		t.Errorf("the Nodes of %v were deleted, want those of %v", w.droppedNodes, old)
+	}
+	if want := []string{"etcd-" + old[0] + " beside 1", "etcd-" + old[1] + " beside 1"}; !slices.Equal(w.droppedPods, want) {
+		t.Errorf("pods of etcd were deleted: %v, want %v", w.droppedPods, want)
 	}
 	if p := w.kcp().Status.Plan; p.Reason != "Joining" || len(w.machineNames()) != 3 {
 		t.Errorf("after it: %+v, machines %v", p, w.machineNames())

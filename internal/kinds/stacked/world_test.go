@@ -52,7 +52,8 @@ type world struct {
 	onToken        func()   // what happens while one is made
 	dropped        []string // bootstrap tokens, by their IDs
 	droppedNodes   []string
-	failDrop       error // what removing them ends with
+	droppedPods    []string // each with the number of machines then
+	failDrop       error    // what removing them ends with
 	wroteAddons    bool
 	config, addons string // in what kubeadm's files in the cluster are behind
 	// permissions are missing, and unusable and refused are what only a person can mend of kubeadm's files.
@@ -507,7 +508,9 @@ func testNode(name string) corev1.Node {
 func testPods(node string) []corev1.Pod {
 	var pods []corev1.Pod
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + node}}
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + node, CreationTimestamp: metav1.Now(),
+			Labels:          map[string]string{"component": name, "tier": "control-plane"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Node", Name: node}}}}
 		pod.Spec.NodeName = node
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
@@ -586,6 +589,19 @@ func grownOf(t *testing.T, kcp *controlplanev1.KubeadmControlPlane) *world {
 	}
 	w.heard()
 	return w
+}
+
+// DropPods implements observe.KubeadmFiles. Machines that join before it would ask members of another etcd.
+func (w *world) DropPods(_ context.Context, _ *clusterv1.Cluster, pods []*corev1.Pod) error {
+	n := len(w.machines())
+	defer w.locked()()
+	gone := map[string]bool{}
+	for _, p := range pods {
+		gone[p.Name] = true
+		w.droppedPods = append(w.droppedPods, fmt.Sprintf("%s beside %d", p.Name, n))
+	}
+	w.view.Pods = slices.DeleteFunc(slices.Clone(w.view.Pods), func(p corev1.Pod) bool { return gone[p.Name] })
+	return nil
 }
 
 // DropNodes implements observe.KubeadmFiles.

@@ -271,6 +271,7 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },
 		"kubeadm!":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmUnusable) },
 		"permissions-": func() { o.Cluster.Chores = append(o.Cluster.Chores, permissions) },
+		"etcdpods-":    func() { o.Cluster.Chores = append(o.Cluster.Chores, etcdPodsStale) },
 		"addons!":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsRefused) },
 		"addons-":      func() { o.Cluster.Chores = append(o.Cluster.Chores, addonsOutdated) },
 		"kubeconfig":   func() { o.Cluster.Chores = append(o.Cluster.Chores, parseKubeconfig(value)) },
@@ -337,12 +338,15 @@ func strangers(names, against string) []plan.UncontrolledMachine {
 }
 
 // inOrder are the chores in the order in which they are done.
-var inOrder = []string{"Certificates", "Kubeconfig", "Permissions", "KubeadmConfig", "Addons"}
+var inOrder = []string{"Certificates", "Kubeconfig", "EtcdPods", "Permissions", "KubeadmConfig", "Addons"}
 
 // The chores of the notation, as the kinds with kubeadm have them.
 var (
 	certificatesInvalid = plan.Chore{Name: "Certificates", Reason: "CertificatesInvalid",
 		Message: "secret default/demo-ca: tls.crt expired at 2026-07-28T00:00:00Z", Due: plan.DueJoin, Blocked: true}
+	etcdPodsStale = plan.Chore{Name: "EtcdPods", Reason: "EtcdPodsStale",
+		Message: "machines that join would ask members of the etcd before the recovery, of which the snapshot has pods: etcd-cp-1",
+		Due:     plan.DueJoin, Inside: true}
 	permissions = plan.Chore{Name: "Permissions", Reason: "PermissionsMissing",
 		Message: "kubeadm's certificates rely on it: ClusterRoleBinding kubeadm:cluster-admins is missing", Due: plan.DueJoin, Inside: true}
 	kubeadmOutdated = plan.Chore{Name: "KubeadmConfig", Reason: "KubeadmOutdated",
