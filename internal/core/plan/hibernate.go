@@ -1,6 +1,9 @@
 package plan
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // hibernate lets the machines of a group go that hibernates, and wakes it. Each of these things is found again from what is noted and from
 // the machines that are there.
@@ -31,12 +34,21 @@ func (s hibernating) goOn() opinion {
 	case !p.Hibernate && s.Recovery.Name == "":
 		return do(Step{Verb: Wake}, "Waking", "%s is to run again, from backup %s, taken at %s", s.Group.Name, p.Backup, timeText(p.Taken))
 	case !p.Hibernate:
-		return wait("Waking", "recovery %s from backup %s is prepared%s", s.Recovery.Name, p.Backup, troubled(s.Recovery.Trouble))
+		return wait("Waking", "recovery %s from backup %s is prepared%s%s", s.Recovery.Name, p.Backup, troubled(s.Recovery.Trouble), s.answers())
 	case len(s.machines) > 0:
 		return wait("Hibernating", "waiting for the infrastructure of %s to be deleted: %s", count(len(s.machines), "machine"), names(s.machines))
 	}
-	return wait("Hibernated", "hibernated since %s; spec.powerState Running wakes it from backup %s, taken at %s",
-		timeText(p.Since), p.Backup, timeText(p.Taken))
+	return wait("Hibernated", "hibernated since %s; spec.powerState Running wakes it from backup %s, taken at %s%s",
+		timeText(p.Since), p.Backup, timeText(p.Taken), s.answers())
+}
+
+// answers says that a cluster runs that should not, as after the management cluster was restored to a time at which it was hibernated.
+func (s hibernating) answers() string {
+	if !s.Cluster.Reachable {
+		return ""
+	}
+	return fmt.Sprintf("; but an API server answers at %s, of a machine that the management cluster does not know, and while it does nothing "+
+		"is restored: docs/hibernate.md", s.Cluster.Endpoint)
 }
 
 // troubled adds what keeps something back to a message.

@@ -250,7 +250,9 @@ func (g gate) holds() bool {
 // judge: nothing of a change that needs a backup begins without a verified one of this cluster that is young enough, whatever the store
 // says, and one is requested once.
 func (g gate) judge(s plan.Step, fresh bool) {
-	if a := &g.w.archive; fresh && s.Verb == plan.RequestBackup && !a.noted.Required.IsZero() && a.isWanted(g.w.now) && !a.asked {
+	// A hibernation needs a backup of its own.
+	a, since := &g.w.archive, g.w.power.noted.Requested
+	if fresh && s.Verb == plan.RequestBackup && a.noted.Required.After(since) && a.isWanted(g.w.now) && !a.asked {
 		g.w.blame("%s, and one was asked for and has not come", s)
 	}
 	if fresh {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand"
 	"slices"
+	"strings"
 	"time"
 
 	backups "github.com/quorate/quorate/internal/core/backup"
@@ -21,6 +22,9 @@ const (
 
 // hibernationSalt keeps what is drawn of hibernations apart from what else is drawn of a seed.
 const hibernationSalt = 0x51ee9
+
+// restoredSleepSalt keeps what is drawn of the management cluster's backups apart from what else is drawn of a seed.
+const restoredSleepSalt = 0x0d51ee9
 
 // Hibernated makes of a seed the Setup of a group that a person switches off and on.
 func Hibernated(seed int64) Setup {
@@ -51,7 +55,22 @@ func Hibernated(seed int64) Setup {
 		at += time.Duration(r.Intn(pick(r, 120, 900, 7200))) * time.Second
 	}
 	s.Script = inOrder(events...)
+	if o := rand.New(rand.NewSource(seed ^ restoredSleepSalt)); o.Intn(3) == 0 {
+		s.Script = inOrder(append(s.Script, betweenTimes(o, at)...)...)
+	}
 	return s
+}
+
+// betweenTimes has the management cluster restored, once or twice, to what it was before, within a time.
+func betweenTimes(r *rand.Rand, within time.Duration) []Event {
+	var events []Event
+	for range 1 + r.Intn(2) {
+		at := time.Duration(300+r.Int63n(int64(within/time.Second))) * time.Second
+		events = append(events, Event{At: at, Kind: Backup})
+		at += time.Duration(r.Intn(pick(r, 120, 900, 7200))) * time.Second
+		events = append(events, Event{At: at, Kind: Restore, For: randomSpan(r)})
+	}
+	return events
 }
 
 // besideSleep draws what happens while a person switches a group off and on.
@@ -90,6 +109,14 @@ type sleeper struct{ w *World }
 
 // isAsleep: machines go, or are gone, and no recovery has begun that brings them back.
 func (z sleeper) isAsleep() bool { return z.w.power.noted.Backup != "" && !recovering(z).hasBegun() }
+
+// recall brings back what the objects of an earlier time say: the group's own, and those of the workers. What happened is not undone.
+func (z sleeper) recall(was power) {
+	p := &z.w.power
+	was.changes, was.slept, was.woke, was.cancelled = p.changes+1, p.slept, p.woke, p.cancelled
+	was.machines = slices.Clone(was.machines)
+	*p = was
+}
 
 // befall is what a person wants. It reports whether the event was such a one.
 func (z sleeper) befall(e Event) bool {
@@ -264,9 +291,19 @@ func (z sleeper) asWanted() error {
 	return nil
 }
 
+// knowsHost: the management cluster has a Machine.
+func (z sleeper) knowsHost() bool {
+	return slices.ContainsFunc(z.w.hosts, func(h *host) bool { return h.hidden.IsZero() })
+}
+
 // sleepDecisions are those about a hibernation that only a person may take.
 var sleepDecisions = []personalDecision{
-	{[]string{"Hibernated"}, func(w *World, _ string) bool { return w.power.hibernate && len(w.hosts) == 0 && w.power.scaled }},
+	{[]string{"Hibernated"}, func(w *World, said string) bool {
+		return w.power.hibernate && w.power.scaled && !sleeper{w}.knowsHost() && (!w.reachable() || strings.Contains(said, "answers at"))
+	}},
+	{[]string{"Waking"}, func(w *World, said string) bool { // a cluster runs that the restored management cluster does not know
+		return !sleeper{w}.knowsHost() && w.reachable() && strings.Contains(said, "answers at")
+	}},
 	{[]string{"Hibernating"}, func(w *World, said string) bool { return w.isNamed(said, (*host).remains) }},
 	{[]string{"HibernationRefused"}, func(w *World, _ string) bool { return w.power.hibernate && !w.initialised }},
 }

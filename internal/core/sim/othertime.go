@@ -32,6 +32,7 @@ type backup struct {
 	noted          plan.Backup
 	recoveries     []recovery
 	choices        []plan.Choice
+	power          power
 }
 
 // object is what a backup has of a machine: the host, and its objects as they were. noted: that its member was removed is noted on it.
@@ -98,6 +99,8 @@ func (w *World) keep() {
 	for _, x := range w.recoveries.all {
 		b.recoveries = append(b.recoveries, *x)
 	}
+	b.power = w.power
+	b.power.machines = slices.Clone(w.power.machines)
 	w.backup = b
 }
 
@@ -133,6 +136,7 @@ func (w *World) restore(known time.Duration) {
 	}
 	w.decided.choices = slices.Clone(b.choices)
 	decider{w}.mark()
+	sleeper{w}.recall(b.power)
 	w.restart()
 }
 
