@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -108,6 +110,9 @@ func recoverDrills(t *testing.T, e *environment) {
 		r := drilled{Drill: d.String()}
 		if t.Run(d.String(), func(t *testing.T) {
 			e.resizeControlPlane(t, name, d.machines)
+			if !up {
+				e.fills(t, name)
+			}
 			up = true
 			e.drill(t, name, d, &r)
 		}) {
@@ -124,6 +129,31 @@ func recoverDrills(t *testing.T, e *environment) {
 		e.takeDown(t, name)
 	}
 	tellDrills(t, table)
+}
+
+// fills writes as many MB into a cluster as QUORATE_DRILLS_FILL says; none without it.
+func (e *environment) fills(t *testing.T, name string) {
+	t.Helper()
+	asked := os.Getenv("QUORATE_DRILLS_FILL")
+	if asked == "" {
+		return
+	}
+	most, err := strconv.Atoi(asked)
+	if err != nil || most < 1 {
+		t.Fatalf("invalid QUORATE_DRILLS_FILL %q: must be a number of MB", asked)
+	}
+	c, _ := e.workload(t, name)
+	block := make([]byte, 500_000)
+	for n := range 2 * most {
+		for i := range block {
+			block[i] = byte(rand.Uint32())
+		}
+		of := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("fill-%d", n)}, BinaryData: map[string][]byte{"x": block}}
+		if _, err := c.CoreV1().ConfigMaps("default").Create(context.Background(), of, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d MB were written into %s", most, name)
 }
 
 // resizeControlPlane makes a control plane of so many machines, or changes one, and waits until all of it is healthy.
