@@ -42,6 +42,7 @@ FROM ?=
 TO   ?=
 CELLS ?=
 SEED ?=
+FILL ?=
 FUZZTIME ?= 1m
 comma := ,
 
