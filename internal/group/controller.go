@@ -307,9 +307,12 @@ func (t *Turn) prepare(d plan.Decision) {
 	}
 	if rests && t.Surveys() {
 		observe.LookOut(t.Observer)
-		observe.Compare(t.Observer)
 	} else {
 		t.Memory.Surveys.LookAway()
+	}
+	if t.Surveys() && (rests || observe.IsDoubted(t.View)) {
+		observe.Compare(t.Observer)
+	} else {
 		t.Memory.Compared.Stop()
 	}
 	t.Memories.Moves(t.Key(), t.moves())

@@ -50,7 +50,7 @@ const ExternalEtcdHealthyCondition = "ExternalEtcdHealthy"
 
 // EtcdDataConsistentCondition reports whether the voters of the etcd of a control plane, or of an EtcdCluster, have the same data, by the
 // hash of all keys at one revision. They are compared every six hours where all is as wanted, and when other members or versions have come.
-// It is not there for a single voter, and before the first comparison. Nothing is decided by it.
+// It is not there for a single voter, and before the first comparison. No machine joins while data differ.
 const EtcdDataConsistentCondition = "EtcdDataConsistent"
 
 // Reasons of EtcdDataConsistentCondition.

@@ -374,6 +374,9 @@ func checkJoin(o plan.Observed) error {
 			return fmt.Errorf("member %s raises %v: no member may be added", m.ID, m.Alarms)
 		}
 	}
+	if err := checkSameData(o); err != nil {
+		return err
+	}
 	if err := checkNobodyLost(o); err != nil {
 		return err
 	}
@@ -384,6 +387,20 @@ func checkJoin(o plan.Observed) error {
 		return nil
 	}
 	return checkVoterAlone(o)
+}
+
+// checkSameData: who joins copies the data of the leader, and no other member is left that has other data than most.
+func checkSameData(o plan.Observed) error {
+	if o.Etcd.Doubted != "" {
+		return fmt.Errorf("%s: no member may be added", o.Etcd.Doubted)
+	}
+	for _, e := range o.Etcd.Members {
+		on, err := machineNamed(o, e.Machine)
+		if e.Differs && (e.Leader || err != nil || !on.Deleting && !isMarked(on) && !isOld(o, on)) {
+			return fmt.Errorf("the data of member %s differ from those of most: no member may be added", e.ID)
+		}
+	}
+	return nil
 }
 
 // checkVoterAlone: no other member joins as a voter. Of machines whose voter is not known so many may

@@ -301,6 +301,8 @@ func checkMoveLeader(o plan.Observed, s plan.Step) error {
 		return err
 	case m.Learner || m.Health != plan.Healthy || isCorrupt(m):
 		return fmt.Errorf("member %s is no healthy voter: it cannot lead", m.ID)
+	case m.Differs:
+		return fmt.Errorf("the data of member %s differ from those of most: it cannot lead", m.ID)
 	case m.Leader:
 		return fmt.Errorf("member %s leads already", m.ID)
 	}

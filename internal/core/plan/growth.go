@@ -122,6 +122,9 @@ func (s *state) mayJoin() opinion {
 	if v := s.waitForHealthy(); v.decided {
 		return v
 	}
+	if v := s.waitForSameData(); v.decided {
+		return v
+	}
 	if v := s.waitForDowngrade(); v.decided {
 		return v
 	}
@@ -231,6 +234,34 @@ func (s *state) waitForHealthy() opinion {
 		return wait("MachineBroken", "%s%s", troubles(broken), s.onlyByPerson())
 	}
 	return pass("all that is there is healthy")
+}
+
+// waitForSameData waits while a new member could get data that differ from those of most members. It copies those of the leader: that is one
+// of the most, and a member whose data differ is about to be replaced, as a person decides.
+func (s *state) waitForSameData() opinion {
+	if s.Etcd.Doubted != "" {
+		return wait("EtcdDataDiffers", "%s; a new member would copy the data of the leader", s.Etcd.Doubted)
+	}
+	for i := range s.Etcd.Members {
+		m := &s.Etcd.Members[i]
+		if !m.Differs {
+			continue
+		}
+		why := "the data of etcd member " + m.label() + " differ from those of most members"
+		if v := s.handOver(m, "EtcdDataDiffers", why); v.decided {
+			return v
+		}
+		on := s.on(m.Machine)
+		switch {
+		case m.Leader:
+			return wait("EtcdDataDiffers", "%s, it leads, and a new member would copy them", why)
+		case on == nil:
+			return wait("EtcdDataDiffers", "%s, and no machine is known for it", why)
+		case on.standing != leaving && !on.isMarked() && !s.isReplaced(on):
+			return wait("EtcdDataDiffers", "%s; a person must replace its machine: quorate replace %s", why, on.Name)
+		}
+	}
+	return pass("no member is known to have other data than most")
 }
 
 // replacesBroken reports whether the next machine takes the place of one that was given up. It does not wait for another that came up and

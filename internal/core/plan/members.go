@@ -398,7 +398,7 @@ func (s *state) newestVoter(but *Member, updated bool) *Member {
 	seat := -1
 	for i := range s.Etcd.Members {
 		o := &s.Etcd.Members[i]
-		if on := s.on(o.Machine); o.ID == but.ID || o.Learner || !o.isSound() || !updated && on != nil && s.isCarriedOut(on) {
+		if on := s.on(o.Machine); o.ID == but.ID || o.Learner || o.Differs || !o.isSound() || !updated && on != nil && s.isCarriedOut(on) {
 			continue
 		}
 		on := slices.IndexFunc(s.with(complete), func(c *machine) bool { return c.Name == o.Machine })

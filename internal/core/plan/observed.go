@@ -429,6 +429,9 @@ type Etcd struct {
 	Members []Member `json:"members,omitempty"`
 	// MaxLearners is how many learners etcd takes at once, as its members are told to; 0: they are told nothing, and take one.
 	MaxLearners int `json:"maxLearners,omitempty"`
+	// Doubted says why a new member could get wrong data although no member is known that has them: most members do not have the same data, or
+	// some had not when they were compared last, and are compared again. Empty: nothing speaks against it.
+	Doubted string `json:"doubted,omitempty"`
 	// Downgrade is the version to which a downgrade lowers etcd's data, such as 3.5.0, so that no member can join; empty: to none.
 	Downgrade string `json:"downgrade,omitempty"`
 	// Requests are what a person asked to be done about the members.
@@ -483,6 +486,8 @@ type Member struct {
 	// Version is that of its etcd, such as 3.6.16, and Storage that of its data, such as 3.6.0; empty: not known. 3.5 does not tell Storage.
 	Version string `json:"version,omitempty"`
 	Storage string `json:"storage,omitempty"`
+	// Differs: its data are others than those of most members, which are the same.
+	Differs bool `json:"differs,omitempty"`
 	// Alarms are the active ones: NOSPACE, CORRUPT. Sorted.
 	Alarms []string `json:"alarms,omitempty"`
 	// Size is how many bytes its data take on its disk, InUse how many of them they need, and Quota how many they may take before etcd raises

@@ -27,6 +27,7 @@ type member struct {
 	back    time.Time // when it runs again by itself; zero: it is not a passing failure
 	removed bool
 	corrupt bool      // its data differ from those of the others
+	differs bool      // the same, and it raises no alarm
 	mute    time.Time // since when it cannot be asked
 	// placeholder: nothing ever starts it.
 	placeholder bool

@@ -176,6 +176,7 @@ func (w *World) survey(o *plan.Observed) {
 	for _, m := range w.members {
 		o.Etcd.Members = append(o.Etcd.Members, w.surveyed(m))
 	}
+	comparer{w}.add(&o.Etcd)
 	spacious{w}.measure(o)
 }
 

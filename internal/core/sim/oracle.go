@@ -63,7 +63,7 @@ func (w *World) judgeStep(s plan.Step, fresh bool) {
 
 // judgeNewLeader: no member is made the leader whose data differ from those of the others.
 func (w *World) judgeNewLeader(m *member, fresh bool) {
-	if m != nil && m.corrupt && fresh {
+	if m != nil && (m.corrupt || comparer{w}.isWrong(m)) && fresh {
 		w.blame("the leader becomes that of %s, whose data differ", m.host.name)
 	}
 }
@@ -167,6 +167,7 @@ func (w *World) judgeJoin(s plan.Step) {
 		w.blame("%s would ask members of the etcd before the recovery", s)
 	default:
 		w.judgeCompany(s)
+		comparer{w}.judgeJoin(s)
 		w.judgeOverlap(s, staying)
 	}
 }

@@ -170,7 +170,7 @@ func (w *World) judgeDueMachines(d plan.Decision) {
 
 // judgeWait: the rules do not wait while a machine could join, or the cluster could be brought up to date.
 func (w *World) judgeWait(d plan.Decision) {
-	if w.dueToGrow() {
+	if w.dueToGrow() && !(comparer{w}).holds() {
 		w.blame("%s, and another could join", d)
 	}
 	if w.dueToTend() {

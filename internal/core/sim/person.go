@@ -21,6 +21,7 @@ var personalDecisions = []personalDecision{
 	// What is left may be the only copy of the data.
 	{[]string{"QuorumLost", "Unreachable", "EtcdUnknown", "EtcdDisagrees", "NoLeader", "ClusterUnseen"}, (*World).isLost},
 	{[]string{"NoMachineLeft"}, func(w *World, _ string) bool { return w.initialised && !decider{w}.hasAwaited() }},
+	{[]string{"EtcdDataDiffers"}, func(w *World, _ string) bool { return comparer{w}.isDecided() }},
 	// The user asks for what cannot be.
 	{[]string{"EvenReplicas"}, func(w *World, _ string) bool { return !w.setup.External && w.replicas%2 == 0 }},
 	// Nothing ever came up, and what there was recorded of it is lost. A member that runs all the same may hold data.

@@ -40,6 +40,7 @@ func Uncommon(seed int64) Setup {
 	s.drawKind(seed)
 	s.drawInPlace(seed)
 	s.drawHold(seed)
+	s.drawDiffering(seed)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/quorate/quorate/api/controlplane/v1beta2"
 	"github.com/quorate/quorate/internal/cluster/etcd"
+	"github.com/quorate/quorate/internal/core/plan"
 )
 
 const (
@@ -69,6 +70,35 @@ func (c *Compared) Take(now time.Time) {
 	}
 }
 
+// add adds what the newest comparison found, as far as it is of members that are there. The report of a process before this one that data
+// differ holds until the first comparison has ended.
+func (c *Compared) add(t *View) {
+	e := &t.Facts.Etcd
+	if !e.Known || len(e.Members) < 2 {
+		return
+	}
+	is := func(m plan.Member) bool {
+		return slices.ContainsFunc(c.Last.Differ, func(d etcd.Member) bool { return etcd.FormatID(d.ID) == m.ID })
+	}
+	switch {
+	case c.At.IsZero() && conditions.IsFalse(t.Object, controlplanev1.EtcdDataConsistentCondition):
+		e.Doubted = "the data of etcd's members differed, and are compared once more"
+	case !slices.ContainsFunc(e.Members, is):
+	case 2*len(c.Last.Differ) < c.Last.Voters:
+		for i := range e.Members {
+			e.Members[i].Differs = is(e.Members[i])
+		}
+	default:
+		e.Doubted = "most members of etcd do not have the same data"
+	}
+}
+
+// IsDoubted reports whether joins wait for what a comparison found, or will find.
+func IsDoubted(t *View) bool {
+	e := t.Facts.Etcd
+	return e.Doubted != "" || slices.ContainsFunc(e.Members, func(m plan.Member) bool { return m.Differs })
+}
+
 // next is when the data are to be compared: now, where others are the voters, or their versions, than those that were compared.
 func (c *Compared) next(of string, first time.Time) time.Time {
 	switch {
@@ -82,7 +112,8 @@ func (c *Compared) next(of string, first time.Time) time.Time {
 	return c.At.Add(CompareEvery)
 }
 
-// Compare has the data of etcd's voters compared, between turns, where all is as wanted and that is due. Its end brings about a turn.
+// Compare has the data of etcd's voters compared, between turns, where that is due. It is called where all is as wanted, or joins wait for
+// it. Its end brings about a turn.
 func Compare(t *Observer) {
 	c, of := &t.Memory.Compared, votersOf(t.Memory.Surveys.Last)
 	switch {

@@ -41,6 +41,7 @@ func (t *Observer) UseSurvey() {
 	t.Memory.Compared.Take(t.Facts.Now)
 	t.Retry = t.Memory.Surveys.Retry()
 	t.AddEtcd(t.Memory.Surveys.Last, &t.Memory.Since, t.Facts.Now)
+	t.Memory.Compared.add(t.View)
 	t.Memory.Space.note(t.Memory.Surveys.Last, t.Memory.Surveys.At)
 	addSpace(t.View, t.Memory.Surveys.Last, &t.Memory.Space, t.Facts.Now)
 	remains{t}.add()

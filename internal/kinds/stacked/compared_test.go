@@ -43,7 +43,7 @@ func (w *world) consistent() string {
 }
 
 // TestComparesData: the data of the voters are compared within half an hour after the start, every six hours, and when another member has
-// come, where all is as wanted. Who differs is told, and nothing is decided by it.
+// come, where all is as wanted. Who differs is told, and at rest nothing is decided by it.
 func TestComparesData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := grown(t, 3)
@@ -107,6 +107,42 @@ func TestComparesData(t *testing.T) {
 		w.finds(etcd.Comparison{Revision: 9})
 		w.drive(40 * time.Minute)
 		check("after a restart", "True Consistent", 1)
+	})
+}
+
+// TestJoinsWaitForData: no machine is made while a member has other data than most, also after a restart, until they agree again.
+func TestJoinsWaitForData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := grown(t, 3)
+		w.r.Wakes = make(chan event.GenericEvent)
+		t.Cleanup(func() { w.r.Forget(kcpKey) })
+		w.finds(etcd.Comparison{Revision: 8, Differ: w.members[1:2], Voters: 3})
+		w.drive(40 * time.Minute)
+		w.scale(5)
+		waits := func(when string, machines int) {
+			t.Helper()
+			p := w.kcp().Status.Plan
+			if (p.Reason == "EtcdDataDiffers") != (machines == 3) || len(w.machines()) != machines {
+				t.Errorf("%s: %+v, %d machines, want %d", when, p, len(w.machines()), machines)
+			}
+		}
+		w.drive(time.Minute)
+		waits("one differs", 3)
+		if p := w.kcp().Status.Plan; !strings.Contains(p.Message, "quorate replace demo-cp-2") {
+			t.Errorf("it does not say what to do: %+v", p)
+		}
+		w.r.Forget(kcpKey)
+		w.finds(etcd.Comparison{Revision: 8, Differ: w.members[1:2], Voters: 3})
+		w.settle()
+		waits("a process has just started", 3)
+		w.drive(time.Minute)
+		waits("after a restart", 3)
+		if w.comparisons != 1 {
+			t.Errorf("it was compared %d times in the first minute, want once", w.comparisons)
+		}
+		w.finds(etcd.Comparison{Revision: 9})
+		w.drive(35 * time.Minute)
+		waits("they agree", 5)
 	})
 }
 

@@ -63,14 +63,14 @@ import (
 //
 //	^ leads, l learner, u not
 //	started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
-//	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, >1 it is on machine 1 all the same, @15s it has been so for
+//	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, z has other data than most, >1 it is on machine 1 all the same, @15s it has been so for
 //	15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5, %95/30 its data take 95 MiB of 100, and
 //	use 30 (%95/30/3m: it was defragmented 3 min ago).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	machineIs = regexp.MustCompile(`^(\d+|[a-z0-9][a-z0-9-]*/)([a-d]?)((?:[~+=B]\d+[smh]|#\d|[xX?FPJUAoMYCNGHRSTLQVEDZO-]|W[wbdf]|!!|!-|!)*)$`)
-	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|%\d+/\d+(?:/\d+[smh])?|[\^lixup?*AK])*)$`)
+	memberIs  = regexp.MustCompile(`^(\d+)((?:@\d+[smh]|>\d|[vd]\d|%\d+/\d+(?:/\d+[smh])?|[\^lixup?*AKz])*)$`)
 	mark      = regexp.MustCompile(`[~+@=B]\d+[smh]|[>#vd]\d|%\d+/\d+(?:/\d+[smh])?|W[wbdf]|!!|!-|A\?|.`)
 )
 
@@ -266,6 +266,7 @@ func wordsOfCluster(o *plan.Observed, value string, number int) map[string]func(
 			o.Cluster.Reachable, o.Cluster.Unreachable = false, "not ready: etcd"
 			o.Cluster.FailingSince, o.Cluster.SilentSince = ago("1h"), time.Time{}
 		},
+		"doubted":      func() { o.Etcd.Doubted = "most members of etcd do not have the same data" },
 		"etcd-":        func() { o.Etcd.Known, o.Etcd.Why = false, "deadline exceeded" },
 		"split-":       func() { o.Etcd.Agreed, o.Etcd.Why = false, "e1 lists 3, e2 lists 2" },
 		"kubeadm-":     func() { o.Cluster.Chores = append(o.Cluster.Chores, kubeadmOutdated) },
@@ -567,6 +568,8 @@ func markEtcd(e *plan.Member, k string) {
 		e.Alarms = []string{"NOSPACE"}
 	case 'K':
 		e.Alarms = []string{"CORRUPT"}
+	case 'z':
+		e.Differs = true
 	case 'v':
 		e.Version = "3." + k[1:] + ".16"
 	case '%':
