@@ -122,7 +122,7 @@ func (s *state) mayJoin() opinion {
 	if v := s.waitForHealthy(); v.decided {
 		return v
 	}
-	if v := s.waitForSameData(); v.decided {
+	if v := (copying{s}).wait(); v.decided {
 		return v
 	}
 	if v := s.waitForDowngrade(); v.decided {
@@ -236,9 +236,11 @@ func (s *state) waitForHealthy() opinion {
 	return pass("all that is there is healthy")
 }
 
-// waitForSameData waits while a new member could get data that differ from those of most members. It copies those of the leader: that is one
-// of the most, and a member whose data differ is about to be replaced, as a person decides.
-func (s *state) waitForSameData() opinion {
+// copying is the state of a group in which a new member would copy the data of the leader.
+type copying struct{ *state }
+
+// wait waits while these could differ from those of most members, and until a person has had a member replaced whose data differ.
+func (s copying) wait() opinion {
 	if s.Etcd.Doubted != "" {
 		return wait("EtcdDataDiffers", "%s; a new member would copy the data of the leader", s.Etcd.Doubted)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// Data that differ without an alarm: a disk or memory changes those of one member, and only a comparison finds it. A person decides that the
-// machine is replaced.
+// Data that differ without an alarm: a disk or memory changes those of one member, and only a comparison finds it. A person decides that
+// the machine is replaced.
 
 // Differ changes the data of the member of machine N; a person marks that machine For later.
 const Differ Kind = "differ"
