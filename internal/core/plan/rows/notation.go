@@ -63,9 +63,9 @@ import (
 //
 //	^ leads, l learner, u not
 //	started (no name), p a placeholder, x not healthy, ? not known, * its machine is not known,
-//	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, z has other data than most, >1 it is on machine 1 all the same, @15s
-//	it has been so for 15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5, %95/30 its data take 95 MiB of 100, and
-//	use 30 (%95/30/3m: it was defragmented 3 min ago).
+//	i a learner has caught up, A raises the alarm NOSPACE, K CORRUPT, z has other data than most, >1 it is on machine 1 all the same,
+//	@15s it has been so for 15 s (@0s: it is not known since when), v6 its etcd is 3.6, d5 its data are of 3.5, %95/30 its data take
+//	95 MiB of 100, and use 30 (%95/30/3m: it was defragmented 3 min ago).
 
 var (
 	now       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
