@@ -71,6 +71,7 @@ var lives = []struct {
 	{"etcd-together", etcdTogether},
 	{"etcd-twice", etcdTwice},
 	{"etcd-full", etcdFull},
+	{"etcd-differs", etcdDiffers},
 	{"etcd-foreign", etcdForeign},
 	{"plan", planning},
 	{"approve", approving},
