@@ -39,7 +39,7 @@ func etcdDiffers(t *testing.T, e *environment) {
 	eventually(t, "quorate etcd compare names "+ill, patience, func() string {
 		out, err := e.try("etcd", "compare", name)
 		said := fmt.Sprintf("%s %v", out, err)
-		if !strings.Contains(said, "differ from those of most") || !strings.Contains(said, ill) {
+		if !strings.Contains(said, "the data differ at revision ") || !strings.Contains(said, ill) {
 			return said
 		}
 		t.Log(said)
