@@ -395,8 +395,8 @@ func checkSameData(o plan.Observed) error {
 		return fmt.Errorf("%s: no member may be added", o.Etcd.Doubted)
 	}
 	for _, e := range o.Etcd.Members {
-		on, err := machineNamed(o, e.Machine)
-		if e.Differs && (e.Leader || err != nil || !on.Deleting && !isMarked(on) && !isOld(o, on)) {
+		on, _ := machineNamed(o, e.Machine) // one that is not known is not replaced
+		if e.Differs && (e.Leader || !on.Deleting && !isMarked(on) && !isOld(o, on)) {
 			return fmt.Errorf("the data of member %s differ from those of most: no member may be added", e.ID)
 		}
 	}
