@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -33,7 +34,7 @@ type Compared struct {
 	At   time.Time
 	// Failed says why the newest comparison failed; empty: it did not.
 	Failed string
-	// of are the voters and the versions that were compared.
+	// of are the voters and the versions that were compared, or were there when this process first found all as wanted.
 	of string
 	// running is the comparison that goes on; nil: none does.
 	running *comparing
@@ -102,10 +103,10 @@ func IsDoubted(t *View) bool {
 // next is when the data are to be compared: now, where others are the voters, or their versions, than those that were compared.
 func (c *Compared) next(of string, first time.Time) time.Time {
 	switch {
-	case c.At.IsZero():
-		return first
 	case c.of != of:
 		return c.At
+	case c.At.IsZero():
+		return first
 	case c.Failed != "" || len(c.Last.Differ) > 0:
 		return c.At.Add(compareSoon)
 	}
@@ -116,11 +117,14 @@ func (c *Compared) next(of string, first time.Time) time.Time {
 // it. Its end brings about a turn.
 func Compare(t *Observer) {
 	c, of := &t.Memory.Compared, votersOf(t.Memory.Surveys.Last)
-	switch {
-	case strings.Count(of, " ") < 2:
+	if strings.Count(of, " ") < 2 {
 		*c = Compared{}
 		return
-	case c.running != nil || t.Facts.Now.Before(c.next(of, firstComparison(t.View))):
+	}
+	if c.At.IsZero() {
+		c.of = cmp.Or(c.of, of)
+	}
+	if c.running != nil || t.Facts.Now.Before(c.next(of, firstComparison(t.View))) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), compareLimit)

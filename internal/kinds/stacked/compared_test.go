@@ -110,6 +110,26 @@ func TestComparesData(t *testing.T) {
 	})
 }
 
+// TestComparesNewMembers: that another member has come is reason enough for the first comparison of a process.
+func TestComparesNewMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := grown(t, 3)
+		w.r.Wakes = make(chan event.GenericEvent)
+		t.Cleanup(func() { w.r.Forget(kcpKey) })
+		w.drive(time.Minute)
+		if w.comparisons > 0 {
+			t.Errorf("compared %d times in the first minute", w.comparisons)
+		}
+		w.mu.Lock()
+		w.members[1].ID = 77 // it was replaced
+		w.mu.Unlock()
+		w.drive(6 * time.Minute)
+		if w.comparisons != 1 {
+			t.Errorf("another member has come, and they were compared %d times, want once", w.comparisons)
+		}
+	})
+}
+
 // TestJoinsWaitForData: no machine is made while a member has other data than most, also after a restart, until they agree again.
 func TestJoinsWaitForData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
