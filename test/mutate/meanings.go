@@ -382,7 +382,7 @@ var alone = []meaning{
 	{says: "another initialises before the first has gone", edits: []change{{"begin", `len(going) > 0`, `false && (len(going) > 0)`},
 		{"begin", `len(first) == 0`, `len(first) == len(with(leaving))`}}},
 	{says: "the successor of a leader may be one that is not sound",
-		edits: []change{{"newestVoter", `o.Learner || !o.isSound()`, `o.Learner`}}},
+		edits: []change{{"newestVoter", `o.Learner || o.Differs || !o.isSound()`, `o.Learner || o.Differs`}}},
 	{says: "machines join before kubeadm's configuration follows",
 		edits: []change{{"prepareJoin", `c.Due == DueJoin`, `c.Due == DueJoin && !c.FromSpec`}}},
 	{says: "addons are updated beside outdated machines", edits: []change{{"maintain", `c.FromSpec && outdated`, `false && outdated`}}},

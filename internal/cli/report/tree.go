@@ -197,6 +197,9 @@ func (e Etcd) branch() []screen.Line {
 		if m.Learner {
 			role = "learner"
 		}
+		if m.Differs {
+			role += ", its data differ"
+		}
 		rows = append(rows, []screen.Span{
 			{Text: leader + " " + MemberName(m)}, {Text: m.ID, Colour: screen.Faint}, {Text: role}, states[i],
 		})

@@ -75,6 +75,7 @@ func (w *World) stop(m *member) {
 		m.running, m.hung, m.since, m.halted = false, false, w.now, w.now
 	}
 	m.back = time.Time{}
+	delete(w.tidy.busy, m) // its process defragments no more
 }
 
 // hang lets the process of a member stand still. The other members do not notice: etcd

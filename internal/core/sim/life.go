@@ -106,7 +106,9 @@ func (w *World) nextTurn(d plan.Decision, fresh bool) (until time.Time, more boo
 	case w.isBad(w.spec) && w.tired():
 		w.correct() // what is broken is replaced again and again
 		return w.now.Add(time.Second), true
-	case d.Again > 0 && !(d.Reason == "Waking" && w.Quiet() && w.awaitsPerson()): // the spec approves that recovery at each look anew
+	case d.Reason == "Waking" && w.Quiet() && w.awaitsPerson(): // the spec approves that recovery at each look anew
+		return time.Time{}, false
+	case d.Again > 0:
 		return w.now.Add(d.Again), true
 	}
 	return time.Time{}, !w.Quiet()

@@ -60,7 +60,7 @@ func inPause(r *rand.Rand) []Event {
 func (w *World) befallSeldom(e Event) bool {
 	switch {
 	case !slices.Contains(uncommon, e.Kind):
-		return false
+		return comparer{w}.befall(e)
 	case e.Kind == NoKubeconfig:
 		w.tell("somebody deletes the kubeconfig")
 		w.kubeconfig = false

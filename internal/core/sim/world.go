@@ -260,8 +260,7 @@ func (w *World) befall(e Event) {
 	w.limits.surged = false
 	e, happens := w.ofKind(e)
 	if !happens || w.befallOtherTime(e) || w.befallLimit(e) || (gate{w}).befall(e) || (recovering{w}).befall(e) || w.befallUpdate(e) ||
-		(sleeper{w}).befall(e) || w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) || (comparer{w}).befall(e) ||
-		(tidier{w}).befall(e) {
+		(sleeper{w}).befall(e) || w.operate(e) || w.befallSeldom(e) || (decider{w}).befall(e) || (tidier{w}).befall(e) {
 		return
 	}
 	w.befallGroup(e)

@@ -70,6 +70,10 @@ func quorumOf(e report.Etcd) quorum {
 
 // role says what a member is to the others.
 func role(m plan.Member) string {
+	if m.Differs {
+		m.Differs = false
+		return role(m) + ", its data differ"
+	}
 	switch {
 	case m.Placeholder:
 		return "placeholder"
