@@ -13,6 +13,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/internal/program/untrusted"
 )
@@ -65,7 +67,7 @@ func (c *Cluster) Usage(ctx context.Context, t Target, byNamespace bool) (Usage,
 		done.Prefixes = append(done.Prefixes, p)
 	}
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && isOver(ctx, err):
 		done.Cut = fmt.Sprintf("time was over after %d prefixes", len(done.Prefixes))
 	case err != nil:
 		done.Cut = plain(err)
@@ -75,6 +77,12 @@ func (c *Cluster) Usage(ctx context.Context, t Target, byNamespace bool) (Usage,
 			cmp.Compare(x.Namespace, y.Namespace))
 	})
 	return done, nil
+}
+
+// isOver reports whether a request failed because ctx ended, and not by its own limit. The member may notice the end a moment before.
+func isOver(ctx context.Context, err error) bool {
+	end, ends := ctx.Deadline()
+	return ctx.Err() != nil || ends && time.Until(end) < patience/2 && status.Code(err) == codes.DeadlineExceeded
 }
 
 // Latency returns how long a member takes to answer once, over a connection that is open if one is.
