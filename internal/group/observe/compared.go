@@ -19,9 +19,11 @@ import (
 const (
 	// CompareEvery is how often the data of etcd's voters are compared, where all is as wanted.
 	CompareEvery = 6 * time.Hour
-	// compareSoon is how long after a difference, or what could not be compared, they are compared again. Within that time a process that has
-	// started compares them for the first time: each group at another moment.
+	// compareSoon is how long after a difference they are compared again. Within that time a process that has started compares them for the
+	// first time: each group at another moment.
 	compareSoon = 30 * time.Minute
+	// compareRetry is how long after a comparison that failed they are compared again: members that come and go end it.
+	compareRetry = 5 * time.Minute
 	// compareLimit is how long a comparison may take.
 	compareLimit = 15 * time.Minute
 )
@@ -107,7 +109,9 @@ func (c *Compared) next(of string, first time.Time) time.Time {
 		return c.At
 	case c.At.IsZero():
 		return first
-	case c.Failed != "" || len(c.Last.Differ) > 0:
+	case c.Failed != "":
+		return c.At.Add(compareRetry)
+	case len(c.Last.Differ) > 0:
 		return c.At.Add(compareSoon)
 	}
 	return c.At.Add(CompareEvery)

@@ -80,10 +80,10 @@ func TestComparesData(t *testing.T) {
 			t.Errorf("the metric is %v", got)
 		}
 		w.finds(etcd.Comparison{Why: "no answer"})
-		w.drive(35 * time.Minute)
+		w.drive(27 * time.Minute)
 		check("it cannot be compared again", differs+"\n* The last comparison failed: no answer", 1)
 		w.finds(etcd.Comparison{Revision: 8, Differ: w.members, Voters: 3})
-		w.drive(35 * time.Minute)
+		w.drive(6 * time.Minute)
 		check("all differ", "False DataDiffers * The members 1 on demo-cp-1, 2 on demo-cp-2, 3 on demo-cp-3 have different data at revision 8, "+
 			"and no majority has the same", 1)
 
@@ -97,10 +97,10 @@ func TestComparesData(t *testing.T) {
 		check("and no more", "True Consistent", 1)
 
 		w.finds(etcd.Comparison{Why: "no answer"})
-		w.drive(5*time.Hour + 10*time.Minute)
+		w.drive(4*time.Hour + 58*time.Minute)
 		check("it cannot be compared again", "True Consistent * The last comparison failed: no answer", 1)
 		w.finds(etcd.Comparison{Revision: 10})
-		w.drive(35 * time.Minute)
+		w.drive(6 * time.Minute)
 		check("soon after a comparison that failed", "True Consistent", 1)
 
 		w.r.Forget(kcpKey) // as a process that has just started
