@@ -302,7 +302,7 @@ func (t *Turn) prepare(d plan.Decision) {
 	t.KeepReads()
 	t.Memory.Surveys.Rest, t.Memory.Rests = t.rest(d), t.steady(d)
 	rests := t.Memory.Surveys.Rest == observe.SurveyAgeSteady && t.Memory.Surveys.Running() == nil
-	if rests {
+	if rests && !t.Memory.Compared.Runs() { // it would end with its connections
 		t.Quorums.Rest(t.ClusterKey())
 	}
 	if rests && t.Surveys() {

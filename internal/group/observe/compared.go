@@ -58,6 +58,9 @@ func (c *Compared) Stop() {
 	}
 }
 
+// Runs reports whether a comparison goes on.
+func (c *Compared) Runs() bool { return c.running != nil }
+
 // Take takes in a comparison that has ended.
 func (c *Compared) Take(now time.Time) {
 	if c.running == nil {

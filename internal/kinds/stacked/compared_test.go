@@ -19,7 +19,12 @@ import (
 
 // Compare implements observe.DataKeeper: unless a test says otherwise, the data are the same.
 func (w *world) Compare(context.Context, []etcd.Target, etcd.Survey) etcd.Comparison {
+	w.mu.Lock()
+	w.comparing = true
+	w.mu.Unlock()
+	time.Sleep(w.takes)
 	defer w.locked()()
+	w.comparing = false
 	w.comparisons++
 	if w.compared.Revision == 0 && w.compared.Why == "" {
 		return etcd.Comparison{Revision: 1}
@@ -126,6 +131,20 @@ func TestComparesNewMembers(t *testing.T) {
 		w.drive(6 * time.Minute)
 		if w.comparisons != 1 {
 			t.Errorf("another member has come, and they were compared %d times, want once", w.comparisons)
+		}
+	})
+}
+
+// TestComparesUndisturbed: the connections to members are not closed while their data are compared, though all is as wanted.
+func TestComparesUndisturbed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := grown(t, 3)
+		w.r.Wakes = make(chan event.GenericEvent)
+		t.Cleanup(func() { w.r.Forget(kcpKey) })
+		w.takes = 12 * time.Minute
+		w.drive(50 * time.Minute)
+		if w.comparisons != 1 || w.disturbed > 0 {
+			t.Errorf("compared %d times, want once; connections were closed %d times meanwhile", w.comparisons, w.disturbed)
 		}
 	})
 }

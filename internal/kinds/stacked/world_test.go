@@ -80,7 +80,11 @@ type world struct {
 	// compared is what a comparison of the data finds, and comparisons how many there were.
 	compared    etcd.Comparison
 	comparisons int
-	compacted   bool
+	// comparing: one goes on, which takes that long; disturbed is how often connections were closed meanwhile.
+	comparing bool
+	takes     time.Duration
+	disturbed int
+	compacted bool
 	// glanced are the members that were asked between turns.
 	glanced  []string
 	init     bool // kubeadm has initialised the cluster
@@ -200,7 +204,13 @@ func (w *world) use(c client.Client) {
 func (w *world) intercept(f interceptor.Funcs) { w.use(interceptor.NewClient(w.client, f)) }
 
 func (w *world) Want(client.ObjectKey, bool) { defer w.locked()(); w.wanted++ }
-func (w *world) Rest(client.ObjectKey)       { defer w.locked()(); w.rested++ }
+func (w *world) Rest(client.ObjectKey) {
+	defer w.locked()()
+	w.rested++
+	if w.comparing {
+		w.disturbed++
+	}
+}
 
 func (w *world) Forget(client.ObjectKey)              { defer w.locked()(); w.forgotten++ }
 func (w *world) Own(client.ObjectKey, workload.Mine)  {}
