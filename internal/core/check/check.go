@@ -389,7 +389,7 @@ func checkJoin(o plan.Observed) error {
 	return checkVoterAlone(o)
 }
 
-// checkSameData: who joins copies the data of the leader, and no other member is left that has other data than most.
+// checkSameData: a new member copies the data of the leader, and a member with other data than most must be about to be replaced.
 func checkSameData(o plan.Observed) error {
 	if o.Etcd.Doubted != "" {
 		return fmt.Errorf("%s: no member may be added", o.Etcd.Doubted)

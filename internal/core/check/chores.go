@@ -85,3 +85,13 @@ func barsJoins(c plan.Cluster) bool {
 	}
 	return false
 }
+
+// checkJoinChores: what a machine relies on when it joins is as it should be.
+func checkJoinChores(o plan.Observed) error {
+	for _, c := range o.Cluster.Chores {
+		if c.Due == plan.DueJoin && !c.FromSpec {
+			return fmt.Errorf("%s: a machine that joins relies on it", c.Message)
+		}
+	}
+	return nil
+}

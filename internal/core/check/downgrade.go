@@ -81,10 +81,8 @@ func checkNewJoin(o plan.Observed) error {
 	if err := checkNobodyUpdated(o); err != nil {
 		return err
 	}
-	for _, c := range o.Cluster.Chores {
-		if c.Due == plan.DueJoin && !c.FromSpec {
-			return fmt.Errorf("%s: a machine that joins relies on it", c.Message)
-		}
+	if err := checkJoinChores(o); err != nil {
+		return err
 	}
 	return checkJoin(o)
 }

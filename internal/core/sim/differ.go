@@ -11,7 +11,7 @@ import (
 // Data that differ without an alarm: a disk or memory changes those of one member, and only a comparison finds it. A person decides that
 // the machine is replaced.
 
-// Differ changes the data of the member of machine N; a person marks that machine For later.
+// Differ changes the data of the member of machine N.
 const Differ Kind = "differ"
 
 // differSalt keeps what is drawn of such data apart from what else is drawn of a seed.

@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,12 +9,9 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// mostPods is how many pods a message names.
-const mostPods = 3
-
 // FormerEtcdPods are the pods of etcd that the snapshot of a recovery brought along: they are older than the Node of the machine that
 // restored it, and of members of the etcd before. kubeadm on a machine that joins would ask those, and one may run again on a machine that
-// is not deleted yet. The Machine's annotation tells of the recovery after its object is gone as well.
+// is not deleted yet. The annotation of that machine's Machine stays when a person deletes the EtcdRecovery.
 func FormerEtcdPods(o *View) []*corev1.Pod {
 	var began time.Time
 	stays := map[string]bool{}
@@ -46,15 +41,11 @@ func (t wants) addEtcdPods() {
 		return
 	}
 	var names []string
-	for _, p := range pods[:min(len(pods), mostPods)] {
+	for _, p := range pods {
 		names = append(names, p.Name)
-	}
-	told := strings.Join(names, ", ")
-	if more := len(pods) - mostPods; more > 0 {
-		told += fmt.Sprintf(" and %d more", more)
 	}
 	t.AddChore(plan.Chore{
 		Name: ChoreEtcdPods, Due: plan.DueJoin, Reason: "EtcdPodsStale", Inside: true,
-		Message: "machines that join would ask members of the etcd before the recovery, of which the snapshot has pods: " + told,
+		Message: "machines that join would ask members of the etcd before the recovery, of which the snapshot has pods: " + someOf(names),
 	})
 }

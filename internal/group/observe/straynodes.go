@@ -12,8 +12,17 @@ import (
 	"github.com/quorate/quorate/internal/core/plan"
 )
 
-// mostStray is how many Nodes a message names.
-const mostStray = 3
+// mostNamed is how many Nodes or Pods a message names.
+const mostNamed = 3
+
+// someOf names the first of some objects, and counts the others.
+func someOf(names []string) string {
+	text := strings.Join(names[:min(len(names), mostNamed)], ", ")
+	if more := len(names) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
 
 // refuseStrayNodes refuses to begin anything while a control plane node reports that has no Machine. With etcd on the machines its
 // member is found; with etcd elsewhere only the Node shows it.
@@ -26,14 +35,10 @@ func (t wants) refuseStrayNodes() {
 	if len(stray) == 0 {
 		return
 	}
-	names := strings.Join(stray[:min(len(stray), mostStray)], ", ")
-	if more := len(stray) - mostStray; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
 	t.Refuse(plan.Refusal{
 		Reason: "NodeWithoutMachine", Replaceable: true,
 		Message: fmt.Sprintf("no Machine has control plane node %s: delete the Node if its machine is gone, or take the label %s off it",
-			names, machine.NodeLabel),
+			someOf(stray), machine.NodeLabel),
 	})
 }
 

@@ -71,9 +71,13 @@ func quorumOf(e report.Etcd) quorum {
 // role says what a member is to the others.
 func role(m plan.Member) string {
 	if m.Differs {
-		m.Differs = false
-		return role(m) + ", its data differ"
+		return vote(m) + ", its data differ"
 	}
+	return vote(m)
+}
+
+// vote says whether a member votes, or leads.
+func vote(m plan.Member) string {
 	switch {
 	case m.Placeholder:
 		return "placeholder"
